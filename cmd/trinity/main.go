@@ -1,0 +1,77 @@
+// Command trinity is the experiment server and training loop of Trinity Lab.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// cli lists the subcommands, one file each.
+type cli struct {
+	JSON bool `help:"Print machine-readable JSON."`
+
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+// Context carries what every subcommand needs from the process.
+type Context struct {
+	Ctx            context.Context
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	JSON           bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(&Context{Ctx: ctx, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// run parses args, runs the command and returns the exit code: 0 success, 1 the work failed, 2 bad usage or input.
+func run(c *Context, args []string) int {
+	var cli cli
+	parser, err := kong.New(&cli, kong.Name("trinity"),
+		kong.Description("An experiment server for self-evolving vision-language models."),
+		kong.Writers(c.Stdout, c.Stderr), kong.UsageOnError(), kong.Bind(c))
+	if err != nil {
+		return report(c, err)
+	}
+	parsed, err := parser.Parse(args)
+	if err != nil {
+		return report(c, usage(err))
+	}
+	c.JSON = cli.JSON
+	return report(c, parsed.Run())
+}
+
+func report(c *Context, err error) int {
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(c.Stderr, "trinity: %v\n", err)
+	if errors.As(err, new(usageError)) {
+		return 2
+	}
+	return 1
+}
+
+// usageError marks bad usage or input: exit code 2.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+// usage marks err as bad usage or input.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return usageError{err}
+}
