@@ -1,0 +1,683 @@
+//go:build amd64 && !purego
+
+#include "textflag.h"
+
+// Vector kernels. All take any n >= 0; what is left after the last eight lanes is done under a mask, by the same
+// instructions, so an element's value does not depend on where in the slice it lies.
+
+// MASK sets Y8 to select the first AX (< 8) lanes; AX and R15 are spent.
+#define MASK \
+	LEAQ lanes<>+32(SB), R15; \
+	SHLQ $2, AX; \
+	SUBQ AX, R15; \
+	VMOVUPS (R15), Y8
+
+// HSUM adds the lanes of Y4 into X4 as ((0+1)+(2+3)) + ((4+5)+(6+7)).
+#define HSUM \
+	VHADDPS Y4, Y4, Y4; \
+	VHADDPS Y4, Y4, Y4; \
+	VEXTRACTF128 $1, Y4, X5; \
+	VADDSS X5, X4, X4
+
+// lanes: the eight lanes starting 4*r bytes before the middle have the first r set.
+DATA lanes<>+0(SB)/8, $0xffffffffffffffff
+DATA lanes<>+8(SB)/8, $0xffffffffffffffff
+DATA lanes<>+16(SB)/8, $0xffffffffffffffff
+DATA lanes<>+24(SB)/8, $0xffffffffffffffff
+DATA lanes<>+32(SB)/8, $0
+DATA lanes<>+40(SB)/8, $0
+DATA lanes<>+48(SB)/8, $0
+DATA lanes<>+56(SB)/8, $0
+GLOBL lanes<>(SB), RODATA|NOPTR, $64
+
+// func dotAVX2(n int64, x, y *float32) float32
+TEXT ·dotAVX2(SB), NOSPLIT, $0-28
+	MOVQ n+0(FP), CX
+	MOVQ x+8(FP), SI
+	MOVQ y+16(FP), DI
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	SUBQ $32, CX
+	JLT rest
+wide:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VMOVUPS 64(SI), Y2
+	VMOVUPS 96(SI), Y3
+	VFMADD231PS (DI), Y0, Y4
+	VFMADD231PS 32(DI), Y1, Y5
+	VFMADD231PS 64(DI), Y2, Y6
+	VFMADD231PS 96(DI), Y3, Y7
+	ADDQ $128, SI
+	ADDQ $128, DI
+	SUBQ $32, CX
+	JGE wide
+rest:
+	ADDQ $24, CX
+	JLT tail
+eight:
+	VMOVUPS (SI), Y0
+	VFMADD231PS (DI), Y0, Y4
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE eight
+tail:
+	ADDQ $8, CX
+	JZ done
+	MOVQ CX, AX
+	MASK
+	VMASKMOVPS (SI), Y8, Y0
+	VMASKMOVPS (DI), Y8, Y1
+	VFMADD231PS Y1, Y0, Y5
+done:
+	VADDPS Y5, Y4, Y4
+	VADDPS Y7, Y6, Y6
+	VADDPS Y6, Y4, Y4
+	HSUM
+	VMOVSS X4, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// func dotRow(n int64, x, w, y *float32)
+// y[0] = x·w, in the order of additions of dotRows4.
+TEXT ·dotRow(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), CX
+	MOVQ x+8(FP), SI
+	MOVQ w+16(FP), DI
+	MOVQ y+24(FP), DX
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	SUBQ $16, CX
+	JLT rest
+wide:
+	VMOVUPS (SI), Y0
+	VMOVUPS 32(SI), Y1
+	VFMADD231PS (DI), Y0, Y4
+	VFMADD231PS 32(DI), Y1, Y5
+	ADDQ $64, SI
+	ADDQ $64, DI
+	SUBQ $16, CX
+	JGE wide
+rest:
+	ADDQ $8, CX
+	JLT tail
+	VMOVUPS (SI), Y0
+	VFMADD231PS (DI), Y0, Y4
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+tail:
+	ADDQ $8, CX
+	JZ done
+	MOVQ CX, AX
+	MASK
+	VMASKMOVPS (SI), Y8, Y0
+	VMASKMOVPS (DI), Y8, Y1
+	VFMADD231PS Y1, Y0, Y5
+done:
+	VADDPS Y5, Y4, Y4
+	HSUM
+	VMOVSS X4, (DX)
+	VZEROUPPER
+	RET
+
+// func dotRows4(n int64, x, w *float32, ldw int64, y *float32, quads int64)
+// Four rows at a time, quads times.
+TEXT ·dotRows4(SB), NOSPLIT, $0-48
+	MOVQ w+16(FP), DI
+	MOVQ ldw+24(FP), BX
+	MOVQ y+32(FP), DX
+	MOVQ quads+40(FP), R13
+	SHLQ $2, BX
+quad:
+	MOVQ n+0(FP), CX
+	MOVQ x+8(FP), SI
+	MOVQ DI, R12
+	LEAQ (DI)(BX*1), R8
+	LEAQ (DI)(BX*2), R9
+	LEAQ (R8)(BX*2), R10
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	VXORPS Y12, Y12, Y12
+	XORQ R11, R11
+	SUBQ $16, CX
+	JLT rest
+wide:
+	VMOVUPS (SI)(R11*1), Y0
+	VMOVUPS 32(SI)(R11*1), Y1
+	VFMADD231PS (R12)(R11*1), Y0, Y4
+	VFMADD231PS 32(R12)(R11*1), Y1, Y5
+	VFMADD231PS (R8)(R11*1), Y0, Y6
+	VFMADD231PS 32(R8)(R11*1), Y1, Y7
+	VFMADD231PS (R9)(R11*1), Y0, Y9
+	VFMADD231PS 32(R9)(R11*1), Y1, Y10
+	VFMADD231PS (R10)(R11*1), Y0, Y11
+	VFMADD231PS 32(R10)(R11*1), Y1, Y12
+	ADDQ $64, R11
+	SUBQ $16, CX
+	JGE wide
+rest:
+	ADDQ $8, CX
+	JLT tail
+	VMOVUPS (SI)(R11*1), Y0
+	VFMADD231PS (R12)(R11*1), Y0, Y4
+	VFMADD231PS (R8)(R11*1), Y0, Y6
+	VFMADD231PS (R9)(R11*1), Y0, Y9
+	VFMADD231PS (R10)(R11*1), Y0, Y11
+	ADDQ $32, R11
+	SUBQ $8, CX
+tail:
+	ADDQ $8, CX
+	JZ done
+	MOVQ CX, AX
+	MASK
+	VMASKMOVPS (SI)(R11*1), Y8, Y0
+	VMASKMOVPS (R12)(R11*1), Y8, Y1
+	VMASKMOVPS (R8)(R11*1), Y8, Y2
+	VMASKMOVPS (R9)(R11*1), Y8, Y3
+	VMASKMOVPS (R10)(R11*1), Y8, Y13
+	VFMADD231PS Y1, Y0, Y5
+	VFMADD231PS Y2, Y0, Y7
+	VFMADD231PS Y3, Y0, Y10
+	VFMADD231PS Y13, Y0, Y12
+done:
+	VADDPS Y5, Y4, Y4
+	VADDPS Y7, Y6, Y6
+	VADDPS Y10, Y9, Y9
+	VADDPS Y12, Y11, Y11
+	VHADDPS Y6, Y4, Y4
+	VHADDPS Y11, Y9, Y9
+	VHADDPS Y9, Y4, Y4
+	VEXTRACTF128 $1, Y4, X5
+	VADDPS X5, X4, X4
+	VMOVUPS X4, (DX)
+	ADDQ $16, DX
+	LEAQ (DI)(BX*4), DI
+	DECQ R13
+	JNZ quad
+	VZEROUPPER
+	RET
+
+// func accumulateRowsAVX2(p, v *float32, ldv, rows int64, y *float32, n int64)
+TEXT ·accumulateRowsAVX2(SB), NOSPLIT, $0-48
+	MOVQ p+0(FP), SI
+	MOVQ v+8(FP), DI
+	MOVQ ldv+16(FP), BX
+	MOVQ rows+24(FP), CX
+	MOVQ y+32(FP), DX
+	MOVQ n+40(FP), R10
+	SHLQ $2, BX
+	SUBQ $64, R10
+	JLT narrow
+block64:
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	VMOVUPS 64(DX), Y6
+	VMOVUPS 96(DX), Y7
+	VMOVUPS 128(DX), Y9
+	VMOVUPS 160(DX), Y10
+	VMOVUPS 192(DX), Y11
+	VMOVUPS 224(DX), Y12
+	MOVQ DI, R8
+	XORQ R9, R9
+row64:
+	VBROADCASTSS (SI)(R9*4), Y0
+	VFMADD231PS (R8), Y0, Y4
+	VFMADD231PS 32(R8), Y0, Y5
+	VFMADD231PS 64(R8), Y0, Y6
+	VFMADD231PS 96(R8), Y0, Y7
+	VFMADD231PS 128(R8), Y0, Y9
+	VFMADD231PS 160(R8), Y0, Y10
+	VFMADD231PS 192(R8), Y0, Y11
+	VFMADD231PS 224(R8), Y0, Y12
+	ADDQ BX, R8
+	INCQ R9
+	CMPQ R9, CX
+	JLT row64
+	VMOVUPS Y4, (DX)
+	VMOVUPS Y5, 32(DX)
+	VMOVUPS Y6, 64(DX)
+	VMOVUPS Y7, 96(DX)
+	VMOVUPS Y9, 128(DX)
+	VMOVUPS Y10, 160(DX)
+	VMOVUPS Y11, 192(DX)
+	VMOVUPS Y12, 224(DX)
+	ADDQ $256, DX
+	ADDQ $256, DI
+	SUBQ $64, R10
+	JGE block64
+narrow:
+	ADDQ $32, R10
+	JLT thin
+	VMOVUPS (DX), Y4
+	VMOVUPS 32(DX), Y5
+	VMOVUPS 64(DX), Y6
+	VMOVUPS 96(DX), Y7
+	MOVQ DI, R8
+	XORQ R9, R9
+row32:
+	VBROADCASTSS (SI)(R9*4), Y0
+	VFMADD231PS (R8), Y0, Y4
+	VFMADD231PS 32(R8), Y0, Y5
+	VFMADD231PS 64(R8), Y0, Y6
+	VFMADD231PS 96(R8), Y0, Y7
+	ADDQ BX, R8
+	INCQ R9
+	CMPQ R9, CX
+	JLT row32
+	VMOVUPS Y4, (DX)
+	VMOVUPS Y5, 32(DX)
+	VMOVUPS Y6, 64(DX)
+	VMOVUPS Y7, 96(DX)
+	ADDQ $128, DX
+	ADDQ $128, DI
+	SUBQ $32, R10
+thin:
+	ADDQ $24, R10
+	JLT tail
+block8:
+	VMOVUPS (DX), Y4
+	MOVQ DI, R8
+	XORQ R9, R9
+row8:
+	VBROADCASTSS (SI)(R9*4), Y0
+	VFMADD231PS (R8), Y0, Y4
+	ADDQ BX, R8
+	INCQ R9
+	CMPQ R9, CX
+	JLT row8
+	VMOVUPS Y4, (DX)
+	ADDQ $32, DX
+	ADDQ $32, DI
+	SUBQ $8, R10
+	JGE block8
+tail:
+	ADDQ $8, R10
+	JZ done
+	MOVQ R10, AX
+	MASK
+	VMASKMOVPS (DX), Y8, Y4
+	XORQ R9, R9
+rowTail:
+	VBROADCASTSS (SI)(R9*4), Y0
+	VMASKMOVPS (DI), Y8, Y1
+	VFMADD231PS Y1, Y0, Y4
+	ADDQ BX, DI
+	INCQ R9
+	CMPQ R9, CX
+	JLT rowTail
+	VMASKMOVPS Y4, Y8, (DX)
+done:
+	VZEROUPPER
+	RET
+
+// func axpyAVX2(n int64, alpha float32, x, y *float32)
+TEXT ·axpyAVX2(SB), NOSPLIT, $0-32
+	MOVQ n+0(FP), CX
+	VBROADCASTSS alpha+8(FP), Y4
+	MOVQ x+16(FP), SI
+	MOVQ y+24(FP), DI
+	SUBQ $8, CX
+	JLT tail
+eight:
+	VMOVUPS (SI), Y0
+	VMOVUPS (DI), Y1
+	VFMADD231PS Y0, Y4, Y1
+	VMOVUPS Y1, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE eight
+tail:
+	ADDQ $8, CX
+	JZ done
+	MOVQ CX, AX
+	MASK
+	VMASKMOVPS (SI), Y8, Y0
+	VMASKMOVPS (DI), Y8, Y1
+	VFMADD231PS Y0, Y4, Y1
+	VMASKMOVPS Y1, Y8, (DI)
+done:
+	VZEROUPPER
+	RET
+
+// func scaleAVX2(n int64, alpha float32, x *float32)
+TEXT ·scaleAVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	VBROADCASTSS alpha+8(FP), Y4
+	MOVQ x+16(FP), DI
+	SUBQ $8, CX
+	JLT tail
+eight:
+	VMOVUPS (DI), Y0
+	VMULPS Y4, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE eight
+tail:
+	ADDQ $8, CX
+	JZ done
+	MOVQ CX, AX
+	MASK
+	VMASKMOVPS (DI), Y8, Y0
+	VMULPS Y4, Y0, Y0
+	VMASKMOVPS Y0, Y8, (DI)
+done:
+	VZEROUPPER
+	RET
+
+// func addAVX2(n int64, dst, x *float32)
+TEXT ·addAVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ dst+8(FP), DI
+	MOVQ x+16(FP), SI
+	SUBQ $8, CX
+	JLT tail
+eight:
+	VMOVUPS (SI), Y0
+	VMOVUPS (DI), Y1
+	VADDPS Y0, Y1, Y1
+	VMOVUPS Y1, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE eight
+tail:
+	ADDQ $8, CX
+	JZ done
+	MOVQ CX, AX
+	MASK
+	VMASKMOVPS (SI), Y8, Y0
+	VMASKMOVPS (DI), Y8, Y1
+	VADDPS Y0, Y1, Y1
+	VMASKMOVPS Y1, Y8, (DI)
+done:
+	VZEROUPPER
+	RET
+
+// Exponential after Cephes expf: x = n ln 2 + r, |r| <= ln 2 / 2, a polynomial of degree 7 in r, then 2^n in two
+// factors so that results run smoothly into the subnormals and to infinity.
+DATA log2e<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA log2e<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA log2e<>+16(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA log2e<>+24(SB)/8, $0x3fb8aa3b3fb8aa3b
+GLOBL log2e<>(SB), RODATA|NOPTR, $32
+DATA ln2hi<>+0(SB)/8, $0x3f3180003f318000
+DATA ln2hi<>+8(SB)/8, $0x3f3180003f318000
+DATA ln2hi<>+16(SB)/8, $0x3f3180003f318000
+DATA ln2hi<>+24(SB)/8, $0x3f3180003f318000
+GLOBL ln2hi<>(SB), RODATA|NOPTR, $32
+DATA ln2lo<>+0(SB)/8, $0xb95e8083b95e8083
+DATA ln2lo<>+8(SB)/8, $0xb95e8083b95e8083
+DATA ln2lo<>+16(SB)/8, $0xb95e8083b95e8083
+DATA ln2lo<>+24(SB)/8, $0xb95e8083b95e8083
+GLOBL ln2lo<>(SB), RODATA|NOPTR, $32
+DATA expc<>+0(SB)/4, $0x42b20000 // 89
+DATA expc<>+4(SB)/4, $0xc2d00000 // -104
+DATA expc<>+8(SB)/4, $0x39506967 // 0.000198756915
+DATA expc<>+12(SB)/4, $0x3ab743ce // 0.0013981999507
+DATA expc<>+16(SB)/4, $0x3c088908 // 0.0083334519073
+DATA expc<>+20(SB)/4, $0x3d2aa9c1 // 0.041665795894
+DATA expc<>+24(SB)/4, $0x3e2aaaaa // 0.16666665459
+DATA expc<>+28(SB)/4, $0x3f000000 // 0.50000001201
+DATA expc<>+32(SB)/4, $0x3f800000 // 1.0
+GLOBL expc<>(SB), RODATA|NOPTR, $36
+
+#define EXPCONSTS \
+	VBROADCASTSS expc<>+0(SB), Y4; \
+	VBROADCASTSS expc<>+4(SB), Y5; \
+	VBROADCASTSS expc<>+8(SB), Y9; \
+	VBROADCASTSS expc<>+12(SB), Y10; \
+	VBROADCASTSS expc<>+16(SB), Y11; \
+	VBROADCASTSS expc<>+20(SB), Y12; \
+	VBROADCASTSS expc<>+24(SB), Y13; \
+	VBROADCASTSS expc<>+28(SB), Y14; \
+	VBROADCASTSS expc<>+32(SB), Y15
+
+// EXP replaces Y0 by its exponential; Y1..Y3 are spent. The clamps keep NaN, which MIN and MAX pass on from their first operand
+// in this notation.
+#define EXP \
+	VMINPS Y0, Y4, Y0; \
+	VMAXPS Y0, Y5, Y0; \
+	VMULPS log2e<>(SB), Y0, Y1; \
+	VROUNDPS $0, Y1, Y1; \
+	VFNMADD231PS ln2hi<>(SB), Y1, Y0; \
+	VFNMADD231PS ln2lo<>(SB), Y1, Y0; \
+	VMOVAPS Y9, Y2; \
+	VFMADD213PS Y10, Y0, Y2; \
+	VFMADD213PS Y11, Y0, Y2; \
+	VFMADD213PS Y12, Y0, Y2; \
+	VFMADD213PS Y13, Y0, Y2; \
+	VFMADD213PS Y14, Y0, Y2; \
+	VMULPS Y0, Y0, Y3; \
+	VADDPS Y15, Y0, Y0; \
+	VFMADD231PS Y3, Y2, Y0; \
+	VCVTPS2DQ Y1, Y1; \
+	VPSRAD $1, Y1, Y2; \
+	VPSUBD Y2, Y1, Y1; \
+	VPSLLD $23, Y1, Y1; \
+	VPSLLD $23, Y2, Y2; \
+	VPADDD Y15, Y1, Y1; \
+	VPADDD Y15, Y2, Y2; \
+	VMULPS Y1, Y0, Y0; \
+	VMULPS Y2, Y0, Y0
+
+// dst = exp(x - shift); returns the sum.
+// func expShiftAVX2(n int64, shift float32, dst, x *float32) float32
+TEXT ·expShiftAVX2(SB), NOSPLIT, $0-36
+	MOVQ n+0(FP), CX
+	VBROADCASTSS shift+8(FP), Y6
+	MOVQ dst+16(FP), DI
+	MOVQ x+24(FP), SI
+	EXPCONSTS
+	VXORPS Y7, Y7, Y7
+	SUBQ $8, CX
+	JLT tail
+eight:
+	VMOVUPS (SI), Y0
+	VSUBPS Y6, Y0, Y0
+	EXP
+	VADDPS Y0, Y7, Y7
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE eight
+tail:
+	ADDQ $8, CX
+	JZ done
+	MOVQ CX, AX
+	MASK
+	VMASKMOVPS (SI), Y8, Y0
+	VSUBPS Y6, Y0, Y0
+	EXP
+	VANDPS Y8, Y0, Y0
+	VADDPS Y0, Y7, Y7
+	VMASKMOVPS Y0, Y8, (DI)
+done:
+	VMOVAPS Y7, Y4
+	HSUM
+	VMOVSS X4, ret+32(FP)
+	VZEROUPPER
+	RET
+
+// The sum of exp(x - shift), with the bits of expShiftAVX2.
+// func sumExpShiftAVX2(n int64, shift float32, x *float32) float32
+TEXT ·sumExpShiftAVX2(SB), NOSPLIT, $0-28
+	MOVQ n+0(FP), CX
+	VBROADCASTSS shift+8(FP), Y6
+	MOVQ x+16(FP), SI
+	EXPCONSTS
+	VXORPS Y7, Y7, Y7
+	SUBQ $8, CX
+	JLT tail
+eight:
+	VMOVUPS (SI), Y0
+	VSUBPS Y6, Y0, Y0
+	EXP
+	VADDPS Y0, Y7, Y7
+	ADDQ $32, SI
+	SUBQ $8, CX
+	JGE eight
+tail:
+	ADDQ $8, CX
+	JZ done
+	MOVQ CX, AX
+	MASK
+	VMASKMOVPS (SI), Y8, Y0
+	VSUBPS Y6, Y0, Y0
+	EXP
+	VANDPS Y8, Y0, Y0
+	VADDPS Y0, Y7, Y7
+done:
+	VMOVAPS Y7, Y4
+	HSUM
+	VMOVSS X4, ret+24(FP)
+	VZEROUPPER
+	RET
+
+// dst = 1 / (1 + exp(-x)).
+// func sigmoidAVX2(n int64, dst, x *float32)
+TEXT ·sigmoidAVX2(SB), NOSPLIT, $0-24
+	MOVQ n+0(FP), CX
+	MOVQ dst+8(FP), DI
+	MOVQ x+16(FP), SI
+	EXPCONSTS
+	VXORPS Y7, Y7, Y7
+	SUBQ $8, CX
+	JLT tail
+eight:
+	VMOVUPS (SI), Y0
+	VSUBPS Y0, Y7, Y0
+	EXP
+	VADDPS Y15, Y0, Y0
+	VDIVPS Y0, Y15, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE eight
+tail:
+	ADDQ $8, CX
+	JZ done
+	MOVQ CX, AX
+	MASK
+	VMASKMOVPS (SI), Y8, Y0
+	VSUBPS Y0, Y7, Y0
+	EXP
+	VADDPS Y15, Y0, Y0
+	VDIVPS Y0, Y15, Y0
+	VMASKMOVPS Y0, Y8, (DI)
+done:
+	VZEROUPPER
+	RET
+
+// func max8(n int64, x *float32) float32
+// The largest of n elements, n a positive multiple of 8.
+TEXT ·max8(SB), NOSPLIT, $0-20
+	MOVQ n+0(FP), CX
+	MOVQ x+8(FP), SI
+	VMOVUPS (SI), Y0
+	VMOVUPS (SI), Y1
+next:
+	VMAXPS (SI), Y0, Y0
+	ADDQ $32, SI
+	SUBQ $8, CX
+	JZ done
+	VMAXPS (SI), Y1, Y1
+	ADDQ $32, SI
+	SUBQ $8, CX
+	JNZ next
+done:
+	VMAXPS Y1, Y0, Y0
+	VEXTRACTF128 $1, Y0, X1
+	VMAXPS X1, X0, X0
+	VPSHUFD $0x4e, X0, X1
+	VMAXPS X1, X0, X0
+	VPSHUFD $0xb1, X0, X1
+	VMAXPS X1, X0, X0
+	VMOVSS X0, ret+16(FP)
+	VZEROUPPER
+	RET
+
+// w, m, v updated from g; c holds gradScale, beta1, 1-beta1, beta2, 1-beta2, 1/sqrt(C2), eps, LR/C1, 1-LR*decay.
+// func adamWAVX2(n int64, w, g, m, v *float32, c *float32)
+TEXT ·adamWAVX2(SB), NOSPLIT, $0-48
+	MOVQ n+0(FP), CX
+	MOVQ w+8(FP), DI
+	MOVQ g+16(FP), SI
+	MOVQ m+24(FP), DX
+	MOVQ v+32(FP), BX
+	MOVQ c+40(FP), R8
+	VBROADCASTSS 0(R8), Y5
+	VBROADCASTSS 4(R8), Y6
+	VBROADCASTSS 8(R8), Y7
+	VBROADCASTSS 12(R8), Y9
+	VBROADCASTSS 16(R8), Y10
+	VBROADCASTSS 20(R8), Y11
+	VBROADCASTSS 24(R8), Y12
+	VBROADCASTSS 28(R8), Y13
+	VBROADCASTSS 32(R8), Y14
+	SUBQ $8, CX
+	JLT tail
+eight:
+	VMOVUPS (SI), Y0
+	VMOVUPS (DX), Y1
+	VMOVUPS (BX), Y2
+	VMOVUPS (DI), Y3
+	VMULPS Y5, Y0, Y0
+	VMULPS Y6, Y1, Y1
+	VMULPS Y9, Y2, Y2
+	VFMADD231PS Y0, Y7, Y1
+	VMULPS Y0, Y0, Y0
+	VFMADD231PS Y0, Y10, Y2
+	VSQRTPS Y2, Y0
+	VFMADD213PS Y12, Y11, Y0
+	VDIVPS Y0, Y1, Y0
+	VMULPS Y14, Y3, Y3
+	VFNMADD231PS Y0, Y13, Y3
+	VMOVUPS Y1, (DX)
+	VMOVUPS Y2, (BX)
+	VMOVUPS Y3, (DI)
+	ADDQ $32, SI
+	ADDQ $32, DX
+	ADDQ $32, BX
+	ADDQ $32, DI
+	SUBQ $8, CX
+	JGE eight
+tail:
+	ADDQ $8, CX
+	JZ done
+	MOVQ CX, AX
+	MASK
+	VMASKMOVPS (SI), Y8, Y0
+	VMASKMOVPS (DX), Y8, Y1
+	VMASKMOVPS (BX), Y8, Y2
+	VMASKMOVPS (DI), Y8, Y3
+	VMULPS Y5, Y0, Y0
+	VMULPS Y6, Y1, Y1
+	VMULPS Y9, Y2, Y2
+	VFMADD231PS Y0, Y7, Y1
+	VMULPS Y0, Y0, Y0
+	VFMADD231PS Y0, Y10, Y2
+	VSQRTPS Y2, Y0
+	VFMADD213PS Y12, Y11, Y0
+	VDIVPS Y0, Y1, Y0
+	VMULPS Y14, Y3, Y3
+	VFNMADD231PS Y0, Y13, Y3
+	VMASKMOVPS Y1, Y8, (DX)
+	VMASKMOVPS Y2, Y8, (BX)
+	VMASKMOVPS Y3, Y8, (DI)
+done:
+	VZEROUPPER
+	RET
+
