@@ -36,7 +36,7 @@ func sigmoidAVX2(n int64, dst, x *float32)
 func max8(n int64, x *float32) float32
 
 //go:noescape
-func adamWAVX2(n int64, w, g, m, v *float32, c *float32)
+func adamWAVX2(n int64, w, grad, m, v *float32, c *float32)
 
 // The functions below take slices that their exported callers found equally long and not empty.
 

@@ -610,11 +610,11 @@ done:
 	RET
 
 // w, m, v updated from g; c holds gradScale, beta1, 1-beta1, beta2, 1-beta2, 1/sqrt(C2), eps, LR/C1, 1-LR*decay.
-// func adamWAVX2(n int64, w, g, m, v *float32, c *float32)
+// func adamWAVX2(n int64, w, grad, m, v *float32, c *float32)
 TEXT ·adamWAVX2(SB), NOSPLIT, $0-48
 	MOVQ n+0(FP), CX
 	MOVQ w+8(FP), DI
-	MOVQ g+16(FP), SI
+	MOVQ grad+16(FP), SI
 	MOVQ m+24(FP), DX
 	MOVQ v+32(FP), BX
 	MOVQ c+40(FP), R8
