@@ -1,0 +1,155 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/trinity-lab/trinity/trainer/spec"
+)
+
+// Writer appends records; it implements spec.Sink and may be shared by goroutines. One Writer at a time holds a
+// journal, across processes.
+type Writer struct {
+	mu   sync.Mutex
+	file *os.File
+	pos  Position
+	err  error // sticky: after a failed write the file's end is unknown until Open
+	now  func() time.Time
+	torn int64
+}
+
+var _ spec.Sink = (*Writer)(nil)
+
+// ErrExists is wrapped by Create where the directory has a journal already.
+var ErrExists = errors.New("the run directory already has a journal; choose another directory, or continue it with: trinity resume")
+
+// ErrLocked is wrapped by Create and Open while another process writes the journal.
+var ErrLocked = errors.New("another process is writing this run; stop it first")
+
+// Create starts an empty journal in dir, which it makes if needed.
+func Create(dir string) (*Writer, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("create run directory: %w", err)
+	}
+	f, err := os.OpenFile(path(dir), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return nil, fmt.Errorf("create journal in %q: %w", dir, ErrExists)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create journal: %w", err)
+	}
+	if err := lock(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("create journal in %q: %w", dir, err)
+	}
+	syncDir(dir)
+	return &Writer{file: f, now: time.Now}, nil
+}
+
+// Open continues the journal of dir after its last valid record, cutting off a torn tail (see Torn).
+func Open(dir string) (*Writer, error) {
+	f, err := os.OpenFile(path(dir), os.O_RDWR|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	if err := lock(f); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("open journal in %q: %w", dir, err)
+	}
+	pos, torn, err := end(dir)
+	if err == nil && torn > 0 {
+		if err = f.Truncate(pos.Offset); err == nil {
+			err = f.Sync()
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &Writer{file: f, pos: pos, now: time.Now, torn: torn}, nil
+}
+
+// end finds the place behind the last valid record and the bytes of torn tail there.
+func end(dir string) (Position, int64, error) {
+	s, err := openScanner(dir, Position{})
+	if err != nil {
+		return Position{}, 0, err
+	}
+	defer s.close()
+	for {
+		if _, _, err := s.next(); errors.Is(err, io.EOF) {
+			return s.pos, s.torn, nil
+		} else if err != nil {
+			return Position{}, 0, err
+		}
+	}
+}
+
+// Torn is the number of bytes that Open cut off.
+func (w *Writer) Torn() int64 { return w.torn }
+
+// Position is the place behind the last record appended.
+func (w *Writer) Position() Position {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.pos
+}
+
+// Append writes one record, assigning its sequence number and time. After an error the Writer refuses further records.
+func (w *Writer) Append(kind spec.Kind, step int, data any) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	r := spec.Record{Seq: w.pos.Seq + 1, Kind: kind, Step: step, Time: w.now().UTC(), Data: data}
+	line, err := frame(&r)
+	if err != nil {
+		return fmt.Errorf("append to journal: %w", err) // nothing was written: not sticky
+	}
+	if _, err := w.file.Write(line); err != nil {
+		w.err = fmt.Errorf("append to journal: %w; free disk space, then: trinity resume", err)
+		return w.err
+	}
+	if commits(kind) {
+		if err := w.file.Sync(); err != nil {
+			w.err = fmt.Errorf("sync journal: %w", err)
+			return w.err
+		}
+	}
+	w.pos = Position{r.Seq, w.pos.Offset + int64(len(line)), checksum(line[prefix : len(line)-1])}
+	return nil
+}
+
+// commits says whether a record must be on disk before training goes on.
+func commits(kind spec.Kind) bool {
+	switch kind {
+	case spec.KindRun, spec.KindStep, spec.KindCheckpoint, spec.KindRewind, spec.KindEnd:
+		return true
+	}
+	return false
+}
+
+// Close syncs and closes the file.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if errors.Is(w.err, os.ErrClosed) {
+		return nil
+	}
+	err := errors.Join(w.file.Sync(), w.file.Close())
+	w.err = fmt.Errorf("append to journal: %w", os.ErrClosed)
+	return err
+}
+
+// syncDir makes a new file's name durable; some file systems refuse, which is harmless.
+func syncDir(dir string) {
+	if d, err := os.Open(dir); err == nil {
+		_ = d.Sync()
+		d.Close()
+	}
+}
