@@ -1,0 +1,201 @@
+package qwenvl
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/trinity-lab/trinity/trainer/backend/cpu"
+	"github.com/trinity-lab/trinity/trainer/nn"
+)
+
+// tinyConfig has every part of the architecture at the smallest size: two deepstack levels, grouped queries, untied head.
+func tinyConfig() Config {
+	return Config{
+		ImageTokenID: 3,
+		Text: TextConfig{VocabSize: 23, HiddenSize: 12, IntermediateSize: 20, Layers: 3, Heads: 4, KVHeads: 2, HeadDim: 8, RMSNormEps: 1e-6,
+			RopeTheta: 1e4, RopeScaling: RopeConfig{MRopeSection: []int{2, 1, 1}, MRopeInterleaved: true}, HiddenAct: "silu"},
+		Vision: VisionConfig{Depth: 3, HiddenSize: 8, IntermediateSize: 16, Heads: 2, InChannels: 3, PatchSize: 2, TemporalPatchSize: 1, SpatialMergeSize: 2,
+			OutHiddenSize: 12, PositionEmbeddings: 9, DeepstackIndexes: []int{0, 2}, HiddenAct: "gelu_pytorch_tanh"},
+	}
+}
+
+type fixture struct {
+	c      Config
+	w      *Weights
+	images []Image
+	vision *VisionNet
+	text   *TextNet
+	coef   []float32
+}
+
+func newFixture(c Config, seed uint64) *fixture {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	f := &fixture{c: c, w: NewWeights(c, nil)}
+	f.w.Initialise(c, rng)
+	for i := range f.w.Flat { // no weight at a special value such as a zero bias
+		f.w.Flat[i] += float32(rng.NormFloat64() * 0.05)
+	}
+	for _, g := range [][2]int{{4, 4}, {2, 6}} {
+		im := Image{GridH: g[0], GridW: g[1], Patches: make([]float32, g[0]*g[1]*c.Vision.patchDim())}
+		for i := range im.Patches {
+			im.Patches[i] = rng.Float32()*2 - 1
+		}
+		f.images = append(f.images, im)
+	}
+	f.vision, f.text = NewVisionNet(&f.c.Vision), NewTextNet(&f.c)
+	return f
+}
+
+// batch: two images each with continuations of different lengths that share its prefix, and a text-only sequence.
+func (f *fixture) batch(features []Features) *Batch {
+	b := &Batch{}
+	for i, ft := range features {
+		tokens := []int32{5}
+		for range ft.GridH * ft.GridW {
+			tokens = append(tokens, f.c.ImageTokenID)
+		}
+		pre, next := b.AddPrefix(&f.c, append(tokens, 6), []Features{ft})
+		b.StartGroup(pre)
+		b.AddContinuation(next, []int32{7, 8, 9, int32(10 + i)}, 2)
+		b.AddContinuation(next, []int32{11, 12, 13, 14, 15, 16}, 4)
+	}
+	b.StartGroup(nn.Segment{})
+	b.AddContinuation(0, []int32{1, 2, 17, 18}, 3)
+	return b
+}
+
+func (f *fixture) loss() float64 {
+	lp := f.text.Forward(f.w, f.batch(f.vision.Forward(f.w, f.images)))
+	if f.coef == nil {
+		for i := range lp {
+			f.coef = append(f.coef, float32(1+i%3)*0.5)
+		}
+	}
+	var s float64
+	for i, v := range lp {
+		s += float64(v * f.coef[i])
+	}
+	return s
+}
+
+func (f *fixture) backward(grad *Weights) {
+	f.loss()
+	b := f.batch(f.vision.Forward(f.w, f.images))
+	f.text.Forward(f.w, b)
+	f.vision.Backward(f.w, f.text.Backward(f.w, b, f.coef, grad, true), grad)
+}
+
+// requireSlope compares an analytic gradient with central differences along random directions of a tensor.
+func requireSlope(t *testing.T, rng *rand.Rand, x, grad []float32, loss func() float64) {
+	t.Helper()
+	for range 3 {
+		dir := make([]float32, len(x))
+		var want float64
+		for i := range dir {
+			dir[i] = float32(rng.NormFloat64() / math.Sqrt(float64(len(x))))
+			want += float64(dir[i] * grad[i])
+		}
+		const h = 1e-2
+		move := func(step float32) float64 {
+			saved := append([]float32(nil), x...)
+			cpu.Axpy(step, dir, x)
+			l := loss()
+			copy(x, saved)
+			return l
+		}
+		got := (8*(move(h/2)-move(-h/2)) - (move(h) - move(-h))) / (6 * h) // fourth order
+		require.InDelta(t, want, got, 2e-3+0.01*math.Abs(want))
+	}
+}
+
+func TestGradientsOfEveryTensorMatchFiniteDifferences(t *testing.T) {
+	for _, tied := range []bool{false, true} {
+		c := tinyConfig()
+		c.TieWordEmbeddings = tied
+		f := newFixture(c, 7)
+		grad := NewWeights(c, nil)
+		f.backward(grad)
+		rng := rand.New(rand.NewPCG(3, 3))
+		for i, w := range f.w.Tensors {
+			t.Run(w.Name, func(t *testing.T) { requireSlope(t, rng, w.Data, grad.Tensors[i].Data, f.loss) })
+		}
+	}
+}
+
+func TestLoRAGradientsMatchFiniteDifferences(t *testing.T) {
+	c := tinyConfig()
+	f := newFixture(c, 11)
+	rng := rand.New(rand.NewPCG(5, 5))
+	grad := NewWeights(c, func(string) bool { return false })
+	params, grads := AttachLoRA(c, f.w, []*Weights{grad}, 3, 0.7, rng)
+	for i := range params.Flat { // B starts at zero, where A has no gradient
+		params.Flat[i] += float32(rng.NormFloat64() * 0.2)
+	}
+	var g cpu.Gemm
+	merged := func() float64 { f.w.MergeLoRA(&g); return f.loss() }
+	merged()
+	f.backward(grad)
+	require.Empty(t, grad.Flat, "frozen weights have no gradient")
+	for i, p := range params.Tensors {
+		t.Run(p.Name, func(t *testing.T) { requireSlope(t, rng, p.Data, grads[0].Tensors[i].Data, merged) })
+	}
+}
+
+func TestSharedPrefixEqualsSeparateSequences(t *testing.T) {
+	c := tinyConfig()
+	f := newFixture(c, 13)
+	features := f.vision.Forward(f.w, f.images)
+	shared := append([]float32(nil), f.text.Forward(f.w, f.batch(features))...)
+	var separate []float32
+	for i, ft := range features {
+		tokens := append(append([]int32{5}, make([]int32, 0)...), slicesRepeat(c.ImageTokenID, ft.GridH*ft.GridW)...)
+		for _, cont := range []struct {
+			tokens  []int32
+			targets int
+		}{{[]int32{7, 8, 9, int32(10 + i)}, 2}, {[]int32{11, 12, 13, 14, 15, 16}, 4}} {
+			b := &Batch{}
+			_, next := b.AddPrefix(&c, append(append(tokens, 6), cont.tokens...), []Features{ft})
+			_ = next
+			for k := len(b.Tokens) - cont.targets; k < len(b.Tokens); k++ {
+				b.TargetRow, b.TargetToken = append(b.TargetRow, int32(k-1)), append(b.TargetToken, b.Tokens[k])
+			}
+			separate = append(separate, f.text.Forward(f.w, b)...)
+		}
+	}
+	require.InDeltaSlice(t, separate, shared[:len(separate)], 1e-5)
+}
+
+func slicesRepeat(v int32, n int) []int32 {
+	s := make([]int32, n)
+	for i := range s {
+		s[i] = v
+	}
+	return s
+}
+
+// The worked example of the M-RoPE positions: 4 text tokens, an image of 4 by 6 patches (2 by 3 tokens), 2 text tokens.
+func TestMultimodalPositions(t *testing.T) {
+	c := tinyConfig()
+	b := &Batch{}
+	_, next := b.AddPrefix(&c, []int32{1, 1, 1, 1, 3, 3, 3, 3, 3, 3, 1, 1}, []Features{{GridH: 2, GridW: 3}})
+	require.Equal(t, [][3]int32{{0, 0, 0}, {1, 1, 1}, {2, 2, 2}, {3, 3, 3}, {4, 4, 4}, {4, 4, 5}, {4, 4, 6}, {4, 5, 4}, {4, 5, 5}, {4, 5, 6}, {7, 7, 7}, {8, 8, 8}}, b.Positions)
+	require.EqualValues(t, 9, next, "positions lag the 12 rows by 3")
+}
+
+func TestConfigRefusesWhatItDoesNotSupport(t *testing.T) {
+	for field, doc := range map[string]string{
+		"model_type":         `{"model_type":"llava"}`,
+		"vocab_size":         `{"model_type":"qwen3_vl"}`,
+		"not valid JSON tag": `{"model_type":`,
+	} {
+		_, err := ParseConfig([]byte(doc))
+		require.Error(t, err)
+		if !strings.Contains(field, " ") {
+			require.ErrorContains(t, err, field)
+		}
+	}
+}

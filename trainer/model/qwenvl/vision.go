@@ -1,0 +1,274 @@
+package qwenvl
+
+import (
+	"math"
+
+	"github.com/trinity-lab/trinity/trainer/backend/cpu"
+	"github.com/trinity-lab/trinity/trainer/nn"
+)
+
+// Image is a preprocessed picture: patches [GridH·GridW, channels·time·patch·patch] in merge order (the patches that a
+// token joins are adjacent), GridH and GridW counted in patches.
+type Image struct {
+	Patches      []float32
+	GridH, GridW int
+}
+
+// Features are an image's tokens [n, hidden] and, for each deepstack level, what is added to them after a decoder layer.
+type Features struct {
+	Tokens       []float32
+	Deep         [][]float32
+	GridH, GridW int // in merged tokens
+}
+
+// VisionNet runs the vision transformer; it owns its activations and is not safe for concurrent use.
+type VisionNet struct {
+	c         *VisionConfig
+	g         cpu.Gemm
+	attention nn.Attention
+	rows      int
+	groups    []nn.Group
+	lookup    []positionLookup
+	patches   []float32
+	cos, sin  []float32 // [rows, headDim/2]
+	blocks    []visionActivations
+	x         []float32 // output of the last block
+	merge     []mergerActivations
+	scratch   visionScratch
+}
+
+type visionActivations struct {
+	x, h1, mean1, inv1, qkv, rotated, probs, out, mid, h2, mean2, inv2, fc1, tanh, act []float32
+}
+
+type mergerActivations struct{ normed, mean, inv, fc1, act, out []float32 }
+
+type visionScratch struct{ dx, dh, dqkv, dout, dfc, dact, ds, lora []float32 }
+
+// positionLookup are the four table rows and weights of one patch's bilinearly interpolated position.
+type positionLookup struct {
+	index  [4]int
+	weight [4]float32
+}
+
+// NewVisionNet returns a net for c.
+func NewVisionNet(c *VisionConfig) *VisionNet {
+	d := c.HiddenSize / c.Heads
+	return &VisionNet{c: c, blocks: make([]visionActivations, c.Depth), merge: make([]mergerActivations, 1+len(c.DeepstackIndexes)),
+		attention: nn.Attention{Heads: c.Heads, KVHeads: c.Heads, HeadDim: d, Scale: float32(1 / math.Sqrt(float64(d)))}}
+}
+
+// Forward encodes images. The returned features are views that the next call overwrites.
+func (n *VisionNet) Forward(w *Weights, images []Image) []Features {
+	n.layout(images)
+	v, c, g := &w.vision, n.c, &n.g
+	N, D, F := n.rows, c.HiddenSize, c.IntermediateSize
+	x := nn.Grow(&n.blocks[0].x, N*D)
+	v.patch.Forward(g, N, n.patches, v.patch.In, x, D, false)
+	for i, p := range n.lookup {
+		for k, idx := range p.index {
+			cpu.Axpy(p.weight[k], v.position[idx*D:idx*D+D], x[i*D:i*D+D])
+		}
+	}
+	for i := range n.blocks {
+		a, b := &n.blocks[i], &v.blocks[i]
+		h1 := nn.Grow(&a.h1, N*D)
+		b.norm1.Forward(a.x, visionEps, h1, nn.Grow(&a.mean1, N), nn.Grow(&a.inv1, N))
+		qkv := nn.Grow(&a.qkv, N*3*D)
+		b.qkv.Forward(g, N, h1, D, qkv, 3*D, false)
+		n.rotate(qkv, false)
+		out := nn.Grow(&a.out, N*D)
+		n.attention.Forward(g, n.groups, qkv, out, nn.Grow(&a.probs, n.attention.ProbsLen(n.groups)))
+		mid := nn.Grow(&a.mid, N*D)
+		copy(mid, a.x)
+		b.proj.Forward(g, N, out, D, mid, D, true)
+		h2 := nn.Grow(&a.h2, N*D)
+		b.norm2.Forward(mid, visionEps, h2, nn.Grow(&a.mean2, N), nn.Grow(&a.inv2, N))
+		fc1, act := nn.Grow(&a.fc1, N*F), nn.Grow(&a.act, N*F)
+		b.fc1.Forward(g, N, h2, D, fc1, F, false)
+		nn.GELUTanhForward(fc1, act, nn.Grow(&a.tanh, N*F))
+		next := &n.x
+		if i+1 < len(n.blocks) {
+			next = &n.blocks[i+1].x
+		}
+		y := nn.Grow(next, N*D)
+		copy(y, mid)
+		b.fc2.Forward(g, N, act, F, y, D, true)
+	}
+	tokens := n.mergeForward(&v.merger, &n.merge[0], n.x)
+	deep := make([][]float32, len(v.deep))
+	for i := range v.deep {
+		deep[i] = n.mergeForward(&v.deep[i], &n.merge[1+i], n.blockOutput(c.DeepstackIndexes[i]))
+	}
+	return n.split(images, tokens, deep)
+}
+
+// blockOutput is the input of the block after i.
+func (n *VisionNet) blockOutput(i int) []float32 {
+	if i+1 < len(n.blocks) {
+		return n.blocks[i+1].x
+	}
+	return n.x
+}
+
+func (n *VisionNet) mergeForward(m *merger, a *mergerActivations, x []float32) []float32 {
+	D := len(m.norm.W) // width of a normalised row: one patch, or merge² of them
+	normed := nn.Grow(&a.normed, len(x))
+	rows := len(x) / D
+	m.norm.Forward(x, visionEps, normed, nn.Grow(&a.mean, rows), nn.Grow(&a.inv, rows))
+	tokens := len(x) / m.fc1.In
+	fc1, act := nn.Grow(&a.fc1, tokens*m.fc1.Out), nn.Grow(&a.act, tokens*m.fc1.Out)
+	m.fc1.Forward(&n.g, tokens, normed, m.fc1.In, fc1, m.fc1.Out, false)
+	nn.GELUForward(fc1, act)
+	out := nn.Grow(&a.out, tokens*m.fc2.Out)
+	m.fc2.Forward(&n.g, tokens, act, m.fc2.In, out, m.fc2.Out, false)
+	return out
+}
+
+func (n *VisionNet) split(images []Image, tokens []float32, deep [][]float32) []Features {
+	out := make([]Features, len(images))
+	merge, width, at := n.c.SpatialMergeSize, n.c.OutHiddenSize, 0
+	for i, im := range images {
+		f := Features{GridH: im.GridH / merge, GridW: im.GridW / merge}
+		end := at + f.GridH*f.GridW*width
+		f.Tokens = tokens[at:end]
+		for _, d := range deep {
+			f.Deep = append(f.Deep, d[at:end])
+		}
+		out[i], at = f, end
+	}
+	return out
+}
+
+// Backward takes the gradients of the features of the last Forward, in the same order, and adds to grad.
+func (n *VisionNet) Backward(w *Weights, dFeatures []Features, grad *Weights) {
+	v, gv, c, g, s := &w.vision, &grad.vision, n.c, &n.g, &n.scratch
+	N, D, F := n.rows, c.HiddenSize, c.IntermediateSize
+	gather := func(pick func(f *Features) []float32) []float32 {
+		var all []float32
+		for i := range dFeatures {
+			all = append(all, pick(&dFeatures[i])...)
+		}
+		return all
+	}
+	dx := nn.Grow(&s.dx, N*D)
+	clear(dx)
+	n.mergeBackward(&v.merger, &n.merge[0], n.x, gather(func(f *Features) []float32 { return f.Tokens }), dx, &gv.merger)
+	for i := len(n.blocks) - 1; i >= 0; i-- {
+		for k, idx := range c.DeepstackIndexes {
+			if idx == i {
+				n.mergeBackward(&v.deep[k], &n.merge[1+k], n.blockOutput(i), gather(func(f *Features) []float32 { return f.Deep[k] }), dx, &gv.deep[k])
+			}
+		}
+		a, b, gb := &n.blocks[i], &v.blocks[i], &gv.blocks[i]
+		dact, dfc, dh := nn.Grow(&s.dact, N*F), nn.Grow(&s.dfc, N*F), nn.Grow(&s.dh, N*D)
+		b.fc2.Backward(g, N, a.act, F, dx, D, dact, F, false, &gb.fc2, &s.lora)
+		nn.GELUTanhBackward(a.fc1, a.tanh, dact, dfc)
+		b.fc1.Backward(g, N, a.h2, D, dfc, F, dh, D, false, &gb.fc1, &s.lora)
+		b.norm2.Backward(a.mid, a.mean2, a.inv2, dh, dx, &gb.norm2)
+		dout, dqkv := nn.Grow(&s.dout, N*D), nn.Grow(&s.dqkv, N*3*D)
+		b.proj.Backward(g, N, a.out, D, dx, D, dout, D, false, &gb.proj, &s.lora)
+		clear(dqkv)
+		n.attention.Backward(g, n.groups, a.qkv, a.probs, dout, dqkv, &s.ds)
+		n.rotate(dqkv, true)
+		b.qkv.Backward(g, N, a.h1, D, dqkv, 3*D, dh, D, false, &gb.qkv, &s.lora)
+		b.norm1.Backward(a.x, a.mean1, a.inv1, dh, dx, &gb.norm1)
+	}
+	v.patch.Backward(g, N, n.patches, v.patch.In, dx, D, nil, 0, false, &gv.patch, &s.lora)
+	if gv.position == nil {
+		return
+	}
+	for i, p := range n.lookup {
+		for k, idx := range p.index {
+			cpu.Axpy(p.weight[k], dx[i*D:i*D+D], gv.position[idx*D:idx*D+D])
+		}
+	}
+}
+
+// mergeBackward adds to dx, the gradient of the merger's input x.
+func (n *VisionNet) mergeBackward(m *merger, a *mergerActivations, x, dout, dx []float32, grad *merger) {
+	tokens := len(x) / m.fc1.In
+	dact, dfc, dh := nn.Grow(&n.scratch.dact, tokens*m.fc1.Out), nn.Grow(&n.scratch.dfc, tokens*m.fc1.Out), nn.Grow(&n.scratch.dh, len(x))
+	m.fc2.Backward(&n.g, tokens, a.act, m.fc2.In, dout, m.fc2.Out, dact, m.fc2.In, false, &grad.fc2, &n.scratch.lora)
+	nn.GELUBackward(a.fc1, dact, dfc)
+	m.fc1.Backward(&n.g, tokens, a.normed, m.fc1.In, dfc, m.fc1.Out, dh, m.fc1.In, false, &grad.fc1, &n.scratch.lora)
+	m.norm.Backward(x, a.mean, a.inv, dh, dx, &grad.norm)
+}
+
+// rotate applies (or undoes) the 2-D rotary positions to every query and key of qkv.
+func (n *VisionNet) rotate(qkv []float32, back bool) {
+	d, h, row := n.attention.HeadDim, n.attention.HeadDim/2, n.attention.Row()
+	for i := range n.rows {
+		cos, sin := n.cos[i*h:i*h+h], n.sin[i*h:i*h+h]
+		for k := range 2 * n.c.Heads {
+			x := qkv[i*row+k*d : i*row+k*d+d]
+			if back {
+				nn.RotateBack(x, cos, sin)
+			} else {
+				nn.Rotate(x, cos, sin)
+			}
+		}
+	}
+}
+
+// layout gathers the patches and computes positions, in merge order.
+func (n *VisionNet) layout(images []Image) {
+	c := n.c
+	n.rows, n.groups, n.lookup, n.patches = 0, n.groups[:0], n.lookup[:0], n.patches[:0]
+	half := n.attention.HeadDim / 2
+	n.cos, n.sin = n.cos[:0], n.sin[:0]
+	for _, im := range images {
+		n.groups = append(n.groups, nn.Group{Segments: []nn.Segment{{Start: n.rows, Len: im.GridH * im.GridW}}, Full: true})
+		n.rows += im.GridH * im.GridW
+		n.patches = append(n.patches, im.Patches...)
+		rows, cols := axisPositions(im.GridH, c.positionSide()), axisPositions(im.GridW, c.positionSide())
+		m := c.SpatialMergeSize
+		for br := 0; br < im.GridH; br += m {
+			for bc := 0; bc < im.GridW; bc += m {
+				for r := br; r < br+m; r++ {
+					for q := bc; q < bc+m; q++ {
+						n.lookup = append(n.lookup, bilinear(rows[r], cols[q], c.positionSide()))
+						n.appendAngles(r, q, half)
+					}
+				}
+			}
+		}
+	}
+}
+
+func (n *VisionNet) appendAngles(r, q, half int) {
+	for j := range half {
+		pos, k := r, j
+		if j >= half/2 {
+			pos, k = q, j-half/2
+		}
+		s, c := math.Sincos(float64(pos) * math.Pow(visionTheta, -2*float64(k)/float64(half)))
+		n.cos, n.sin = append(n.cos, float32(c)), append(n.sin, float32(s))
+	}
+}
+
+// axisPosition is a coordinate of linspace(0, side-1, n): its floor, and its distance from it.
+type axisPosition struct {
+	low, high int
+	frac      float32
+}
+
+func axisPositions(n, side int) []axisPosition {
+	out := make([]axisPosition, n)
+	for i := range out {
+		x := float32(0)
+		if n > 1 {
+			x = float32(i) * float32(side-1) / float32(n-1)
+		}
+		low := int(x)
+		out[i] = axisPosition{low, min(low+1, side-1), x - float32(low)}
+	}
+	return out
+}
+
+func bilinear(r, q axisPosition, side int) positionLookup {
+	return positionLookup{
+		index:  [4]int{r.low*side + q.low, r.low*side + q.high, r.high*side + q.low, r.high*side + q.high},
+		weight: [4]float32{(1 - r.frac) * (1 - q.frac), (1 - r.frac) * q.frac, r.frac * (1 - q.frac), r.frac * q.frac},
+	}
+}

@@ -1,0 +1,367 @@
+package qwenvl
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/trinity-lab/trinity/trainer/backend/cpu"
+	"github.com/trinity-lab/trinity/trainer/nn"
+)
+
+// Tensor is one named weight, a view of its set's flat storage.
+type Tensor struct {
+	Name  string // in Hugging Face spelling
+	Shape []int
+	Data  []float32
+}
+
+// Weights are the model's parameters, or gradients of the same shape, as views of one flat slice. Tensors that were not
+// kept are nil, which marks them as frozen in a gradient.
+type Weights struct {
+	Flat    []float32
+	Tensors []Tensor
+	vision  visionWeights
+	text    textWeights
+}
+
+type visionWeights struct {
+	patch    nn.Linear // [width, channels·time·patch·patch]
+	position []float32 // [side², width]
+	blocks   []visionBlock
+	merger   merger
+	deep     []merger
+}
+
+type visionBlock struct {
+	norm1, norm2        nn.LayerNorm
+	qkv, proj, fc1, fc2 nn.Linear
+}
+
+// merger joins merge² patches into one token: norm before the shuffle (main) or after it (deepstack).
+type merger struct {
+	norm     nn.LayerNorm
+	fc1, fc2 nn.Linear
+}
+
+type textWeights struct {
+	embed  []float32 // [vocab, hidden]
+	layers []textLayer
+	norm   []float32
+	head   nn.Linear // [vocab, hidden]; the embedding where tied
+}
+
+type textLayer struct {
+	inputNorm, postNorm, qNorm, kNorm []float32
+	qkv, o, gateUp, down              nn.Linear
+	q, k, v, gate, up                 []float32 // parts of the fused linears
+}
+
+// NewWeights allocates the tensors that keep accepts, zeroed; a nil keep accepts all.
+func NewWeights(c Config, keep func(name string) bool) *Weights {
+	w := &Weights{}
+	w.vision.blocks = make([]visionBlock, c.Vision.Depth)
+	w.vision.deep = make([]merger, len(c.Vision.DeepstackIndexes))
+	w.text.layers = make([]textLayer, c.Text.Layers)
+	n := 0
+	w.walk(c, func(name string, _ *[]float32, shape ...int) {
+		if keep == nil || keep(name) {
+			n += size(shape)
+		}
+	})
+	w.Flat = make([]float32, n)
+	rest := w.Flat
+	w.walk(c, func(name string, dst *[]float32, shape ...int) {
+		if keep != nil && !keep(name) {
+			return
+		}
+		k := size(shape)
+		*dst = rest[:k]
+		w.Tensors = append(w.Tensors, Tensor{name, shape, rest[:k:k]})
+		rest = rest[k:]
+	})
+	for i := range w.text.layers {
+		l := &w.text.layers[i]
+		l.qkv.W = join(l.q, l.k, l.v)
+		l.gateUp.W = join(l.gate, l.up)
+	}
+	if c.TieWordEmbeddings {
+		w.text.head.W = w.text.embed
+	}
+	w.setSizes(c)
+	return w
+}
+
+// join returns the one slice that adjacent parts of the flat storage make; nil when they were not kept.
+func join(parts ...[]float32) []float32 {
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
+	if n == 0 {
+		return nil
+	}
+	return parts[0][:n]
+}
+
+func size(shape []int) int {
+	n := 1
+	for _, s := range shape {
+		n *= s
+	}
+	return n
+}
+
+// walk visits every tensor of the architecture in storage order. Parts of fused linears are adjacent.
+func (w *Weights) walk(c Config, f func(name string, dst *[]float32, shape ...int)) {
+	v, t := c.Vision, c.Text
+	linear := func(name string, l *nn.Linear, out, in int) {
+		f(name+".weight", &l.W, out, in)
+		f(name+".bias", &l.B, out)
+	}
+	norm := func(name string, n *nn.LayerNorm, d int) {
+		f(name+".weight", &n.W, d)
+		f(name+".bias", &n.B, d)
+	}
+	const vis = "model.visual."
+	f(vis+"patch_embed.proj.weight", &w.vision.patch.W, v.HiddenSize, v.InChannels, v.TemporalPatchSize, v.PatchSize, v.PatchSize)
+	f(vis+"patch_embed.proj.bias", &w.vision.patch.B, v.HiddenSize)
+	f(vis+"pos_embed.weight", &w.vision.position, v.PositionEmbeddings, v.HiddenSize)
+	for i := range w.vision.blocks {
+		b, p := &w.vision.blocks[i], fmt.Sprintf("%sblocks.%d.", vis, i)
+		norm(p+"norm1", &b.norm1, v.HiddenSize)
+		norm(p+"norm2", &b.norm2, v.HiddenSize)
+		linear(p+"attn.qkv", &b.qkv, 3*v.HiddenSize, v.HiddenSize)
+		linear(p+"attn.proj", &b.proj, v.HiddenSize, v.HiddenSize)
+		linear(p+"mlp.linear_fc1", &b.fc1, v.IntermediateSize, v.HiddenSize)
+		linear(p+"mlp.linear_fc2", &b.fc2, v.HiddenSize, v.IntermediateSize)
+	}
+	merged := v.HiddenSize * v.SpatialMergeSize * v.SpatialMergeSize
+	merge := func(p string, m *merger, normed int) {
+		norm(p+"norm", &m.norm, normed)
+		linear(p+"linear_fc1", &m.fc1, merged, merged)
+		linear(p+"linear_fc2", &m.fc2, v.OutHiddenSize, merged)
+	}
+	merge(vis+"merger.", &w.vision.merger, v.HiddenSize)
+	for i := range w.vision.deep {
+		merge(fmt.Sprintf("%sdeepstack_merger_list.%d.", vis, i), &w.vision.deep[i], merged)
+	}
+	const lang = "model.language_model."
+	f(lang+"embed_tokens.weight", &w.text.embed, t.VocabSize, t.HiddenSize)
+	for i := range w.text.layers {
+		l, p := &w.text.layers[i], fmt.Sprintf("%slayers.%d.", lang, i)
+		f(p+"input_layernorm.weight", &l.inputNorm, t.HiddenSize)
+		f(p+"self_attn.q_proj.weight", &l.q, t.Heads*t.HeadDim, t.HiddenSize)
+		f(p+"self_attn.k_proj.weight", &l.k, t.KVHeads*t.HeadDim, t.HiddenSize)
+		f(p+"self_attn.v_proj.weight", &l.v, t.KVHeads*t.HeadDim, t.HiddenSize)
+		f(p+"self_attn.q_norm.weight", &l.qNorm, t.HeadDim)
+		f(p+"self_attn.k_norm.weight", &l.kNorm, t.HeadDim)
+		f(p+"self_attn.o_proj.weight", &l.o.W, t.HiddenSize, t.Heads*t.HeadDim)
+		f(p+"post_attention_layernorm.weight", &l.postNorm, t.HiddenSize)
+		f(p+"mlp.gate_proj.weight", &l.gate, t.IntermediateSize, t.HiddenSize)
+		f(p+"mlp.up_proj.weight", &l.up, t.IntermediateSize, t.HiddenSize)
+		f(p+"mlp.down_proj.weight", &l.down.W, t.HiddenSize, t.IntermediateSize)
+	}
+	f(lang+"norm.weight", &w.text.norm, t.HiddenSize)
+	if !c.TieWordEmbeddings {
+		f("lm_head.weight", &w.text.head.W, t.VocabSize, t.HiddenSize)
+	}
+}
+
+func (w *Weights) setSizes(c Config) {
+	set := func(l *nn.Linear, out, in int) { l.Out, l.In = out, in }
+	v, t := c.Vision, c.Text
+	set(&w.vision.patch, v.HiddenSize, v.patchDim())
+	for i := range w.vision.blocks {
+		b := &w.vision.blocks[i]
+		set(&b.qkv, 3*v.HiddenSize, v.HiddenSize)
+		set(&b.proj, v.HiddenSize, v.HiddenSize)
+		set(&b.fc1, v.IntermediateSize, v.HiddenSize)
+		set(&b.fc2, v.HiddenSize, v.IntermediateSize)
+	}
+	merged := v.HiddenSize * v.SpatialMergeSize * v.SpatialMergeSize
+	for _, m := range w.mergers() {
+		set(&m.fc1, merged, merged)
+		set(&m.fc2, v.OutHiddenSize, merged)
+	}
+	for i := range w.text.layers {
+		l := &w.text.layers[i]
+		set(&l.qkv, (t.Heads+2*t.KVHeads)*t.HeadDim, t.HiddenSize)
+		set(&l.o, t.HiddenSize, t.Heads*t.HeadDim)
+		set(&l.gateUp, 2*t.IntermediateSize, t.HiddenSize)
+		set(&l.down, t.HiddenSize, t.IntermediateSize)
+	}
+	set(&w.text.head, t.VocabSize, t.HiddenSize)
+}
+
+// mergers lists the main merger and the deepstack ones.
+func (w *Weights) mergers() []*merger {
+	ms := []*merger{&w.vision.merger}
+	for i := range w.vision.deep {
+		ms = append(ms, &w.vision.deep[i])
+	}
+	return ms
+}
+
+// IsVision says whether a tensor belongs to the vision encoder or its mergers.
+func IsVision(name string) bool { return strings.HasPrefix(name, "model.visual.") }
+
+// Decayed says whether AdamW's weight decay applies: to matrices, not to norms, biases, embeddings or positions.
+func Decayed(name string, shape []int) bool {
+	return len(shape) > 1 && !strings.Contains(name, "embed_tokens") && !strings.Contains(name, "pos_embed")
+}
+
+// Initialise draws weights for training a small model from scratch. Residual outputs are scaled by 1/sqrt(2 layers); query
+// and key gains start above one because a small head dimension bounds their product; a white patch (+1 in every
+// channel) starts near zero, so that ink is what tokens carry.
+func (w *Weights) Initialise(c Config, rng *rand.Rand) {
+	normal := func(x []float32, sd float64) {
+		for i := range x {
+			x[i] = float32(rng.NormFloat64() * sd)
+		}
+	}
+	for _, t := range w.Tensors {
+		fanIn := t.Shape[len(t.Shape)-1]
+		if strings.Contains(t.Name, "patch_embed") {
+			fanIn = c.Vision.patchDim()
+		}
+		residual := strings.Contains(t.Name, "o_proj") || strings.Contains(t.Name, "down_proj")
+		residualVision := strings.Contains(t.Name, "attn.proj") || strings.Contains(t.Name, "blocks") && strings.Contains(t.Name, "linear_fc2")
+		switch sd := 1 / math.Sqrt(float64(fanIn)); {
+		case strings.Contains(t.Name, "q_norm"), strings.Contains(t.Name, "k_norm"):
+			fill(t.Data, 1.4)
+		case strings.HasSuffix(t.Name, "bias"):
+			clear(t.Data)
+		case len(t.Shape) == 1:
+			fill(t.Data, 1)
+		case strings.Contains(t.Name, "embed_tokens"):
+			normal(t.Data, 0.4)
+		case strings.Contains(t.Name, "pos_embed"):
+			normal(t.Data, 0.3)
+		case residual:
+			normal(t.Data, sd/math.Sqrt(float64(2*c.Text.Layers)))
+		case residualVision:
+			normal(t.Data, sd/math.Sqrt(float64(2*c.Vision.Depth)))
+		default:
+			normal(t.Data, sd)
+		}
+	}
+	p := &w.vision.patch
+	for o := range p.B {
+		for _, x := range p.W[o*p.In : (o+1)*p.In] {
+			p.B[o] -= x
+		}
+	}
+}
+
+func fill(x []float32, v float32) {
+	for i := range x {
+		x[i] = v
+	}
+}
+
+// AttachLoRA adds adapters of the given rank and scale (alpha/rank) to the seven decoder linears of w and matching
+// gradients to grad (Trinity A.2: embeddings, head and vision are excluded). A starts uniform within 1/sqrt(in), B at
+// zero, as PEFT does. It returns the adapters' parameters and gradients in PEFT's spelling; w's present values become
+// the frozen base.
+func AttachLoRA(c Config, w *Weights, grads []*Weights, rank int, scale float32, rng *rand.Rand) (params *AdapterSet, gradients []*AdapterSet) {
+	params = newAdapterSet(c, w, rank, scale)
+	for i := range params.Tensors {
+		if t := &params.Tensors[i]; strings.HasSuffix(t.Name, "lora_A.weight") {
+			bound := 1 / math.Sqrt(float64(t.Shape[1]))
+			for j := range t.Data {
+				t.Data[j] = float32((rng.Float64()*2 - 1) * bound)
+			}
+		}
+	}
+	params.base(w)
+	for _, g := range grads {
+		gradients = append(gradients, newAdapterSet(c, g, rank, scale))
+	}
+	return params, gradients
+}
+
+// AdapterSet is the flat storage of all adapters of one Weights.
+type AdapterSet struct {
+	Flat    []float32
+	Tensors []Tensor
+}
+
+type adapted struct {
+	linear *nn.Linear
+	name   string
+	parts  []adaptedPart
+}
+
+type adaptedPart struct {
+	name string
+	out  int
+}
+
+func (w *Weights) adapted(c Config) []adapted {
+	t := c.Text
+	var all []adapted
+	for i := range w.text.layers {
+		l, p := &w.text.layers[i], fmt.Sprintf("base_model.model.model.language_model.layers.%d.", i)
+		all = append(all,
+			adapted{&l.qkv, p + "self_attn.", []adaptedPart{{"q_proj", t.Heads * t.HeadDim}, {"k_proj", t.KVHeads * t.HeadDim}, {"v_proj", t.KVHeads * t.HeadDim}}},
+			adapted{&l.o, p + "self_attn.", []adaptedPart{{"o_proj", t.HiddenSize}}},
+			adapted{&l.gateUp, p + "mlp.", []adaptedPart{{"gate_proj", t.IntermediateSize}, {"up_proj", t.IntermediateSize}}},
+			adapted{&l.down, p + "mlp.", []adaptedPart{{"down_proj", t.HiddenSize}}})
+	}
+	return all
+}
+
+func newAdapterSet(c Config, w *Weights, rank int, scale float32) *AdapterSet {
+	all := w.adapted(c)
+	n := 0
+	for _, a := range all {
+		for _, p := range a.parts {
+			n += rank * (a.linear.In + p.out)
+		}
+	}
+	s := &AdapterSet{Flat: make([]float32, n)}
+	rest := s.Flat
+	take := func(name string, rows, cols int) []float32 {
+		x := rest[: rows*cols : rows*cols]
+		rest = rest[rows*cols:]
+		s.Tensors = append(s.Tensors, Tensor{name, []int{rows, cols}, x})
+		return x
+	}
+	for _, a := range all {
+		row := 0
+		a.linear.Adapters = nil
+		for _, p := range a.parts {
+			a.linear.Adapters = append(a.linear.Adapters, nn.Adapter{Row: row, Out: p.out, Rank: rank, Scale: scale,
+				A: take(a.name+p.name+".lora_A.weight", rank, a.linear.In), B: take(a.name+p.name+".lora_B.weight", p.out, rank)})
+			row += p.out
+		}
+	}
+	return s
+}
+
+// base freezes the present weights under the adapters.
+func (s *AdapterSet) base(w *Weights) {
+	for i := range w.text.layers {
+		l := &w.text.layers[i]
+		for _, lin := range []*nn.Linear{&l.qkv, &l.o, &l.gateUp, &l.down} {
+			for j := range lin.Adapters {
+				a := &lin.Adapters[j]
+				a.W0 = append([]float32(nil), lin.W[a.Row*lin.In:(a.Row+a.Out)*lin.In]...)
+			}
+		}
+	}
+}
+
+// MergeLoRA recomputes the merged weights from the frozen base and the adapters.
+func (w *Weights) MergeLoRA(g *cpu.Gemm) {
+	for i := range w.text.layers {
+		l := &w.text.layers[i]
+		for _, lin := range []*nn.Linear{&l.qkv, &l.o, &l.gateUp, &l.down} {
+			for j := range lin.Adapters {
+				lin.Adapters[j].Merge(g, lin.W, lin.In)
+			}
+		}
+	}
+}
