@@ -92,7 +92,7 @@ func Parse(text []byte) (*Tokenizer, error) {
 
 // addVocabulary fills tokens and ids, and words where they are needed.
 func (t *Tokenizer) addVocabulary(f *file, letters *alphabet) error {
-	const maxID = 1 << 24 // bounds the table against a hostile file
+	const maxID = 1 << 20 // bounds the table against a hostile file
 	size := int32(0)
 	grow := func(text string, id int32) error {
 		if id < 0 || id >= maxID {
