@@ -17,6 +17,7 @@ import (
 type cli struct {
 	JSON bool `help:"Print machine-readable JSON."`
 
+	Bench   benchCmd   `cmd:"" help:"Compare speed with references on this machine."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"fmt"
-	"sync"
 	"unsafe"
 )
 
@@ -104,44 +103,6 @@ func (g *Gemm) mulPortable(transA, transB bool, m, n, k int, a []float32, lda in
 			axpyPortable(a[ai+p*csA], b[p*ldb:p*ldb+n], row)
 		}
 	}
-}
-
-// ParallelMul is Mul spread over the workers gs, one goroutine each; the bits are those of Mul. It splits columns where
-// there are enough of them, else rows.
-func ParallelMul(gs []*Gemm, transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
-	if len(gs) == 0 {
-		panic("cpu: ParallelMul needs at least one Gemm")
-	}
-	unit, size := tileN, n
-	byRows := n < 4*tileN*len(gs) && m > n
-	if byRows {
-		unit, size = tileM, m
-	}
-	units := (size + unit - 1) / unit
-	workers := max(1, min(len(gs), units))
-	if workers == 1 {
-		gs[0].Mul(transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
-		return
-	}
-	part := func(w int) {
-		lo, hi := units*w/workers*unit, min(size, units*(w+1)/workers*unit)
-		switch {
-		case byRows && transA:
-			gs[w].Mul(transA, transB, hi-lo, n, k, a[lo:], lda, b, ldb, c[lo*ldc:], ldc, accumulate)
-		case byRows:
-			gs[w].Mul(transA, transB, hi-lo, n, k, a[lo*lda:], lda, b, ldb, c[lo*ldc:], ldc, accumulate)
-		case transB:
-			gs[w].Mul(transA, transB, m, hi-lo, k, a, lda, b[lo*ldb:], ldb, c[lo:], ldc, accumulate)
-		default:
-			gs[w].Mul(transA, transB, m, hi-lo, k, a, lda, b[lo:], ldb, c[lo:], ldc, accumulate)
-		}
-	}
-	var wg sync.WaitGroup
-	for w := 1; w < workers; w++ {
-		wg.Go(func() { part(w) })
-	}
-	part(0)
-	wg.Wait()
 }
 
 // grow returns a slice of at least n floats that starts on a cache line; contents are not kept.

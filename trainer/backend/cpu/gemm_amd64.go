@@ -43,8 +43,7 @@ const directB = 2 * tileM
 // packSlack is what the packing routines may write past the end of a panel.
 const packSlack = 8
 
-// rowTile is a run of equal tiles down a block: count tiles of rows rows each, from row first on. a, rs, cs and step
-// say where its A lies.
+// rowTile is a run of equal tiles down a block: count tiles of rows rows each, from row first on.
 type rowTile struct {
 	first, rows, count int
 }
@@ -98,8 +97,8 @@ func (g *Gemm) mulAVX2(transA, transB bool, m, n, k int, a []float32, lda int, b
 	}
 }
 
-// block is a block of A, cut into tiles: in place (rs is the row stride, cs is 1, a tile starts every rows*rs floats)
-// or packed (rs is 0 here: each tile is [k, rows] and lies where its first row times k says).
+// block is a block of A, cut into tiles: either in place, with row stride rs and column stride cs, or packed, with rs 0
+// and each tile a [k, rows] of its own. Either way row i of the block begins at a[i*step] where a tile begins.
 type block struct {
 	tiles  [3]rowTile
 	a      []float32

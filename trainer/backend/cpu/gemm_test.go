@@ -185,7 +185,7 @@ func sameBits(x, y []float32) bool {
 
 func TestParallelMulSameBits(t *testing.T) {
 	gs := []*Gemm{{}, {}, {}}
-	for _, s := range [][3]int{{1, 1, 5}, {5, 300, 64}, {300, 20, 64}, {100, 100, 33}, {512, 512, 512}} {
+	for _, s := range [][3]int{{1, 1, 5}, {5, 300, 64}, {300, 20, 64}, {100, 100, 33}, {2000, 40, 64}, {150, 700, 128}, {401, 402, 403}} {
 		for _, form := range []string{"NN", "NT", "TN", "TT"} {
 			t.Run(fmt.Sprint(s, form), func(t *testing.T) {
 				p := product{transA: form[0] == 'T', transB: form[1] == 'T', m: s[0], n: s[1], k: s[2], padC: 1}

@@ -135,3 +135,11 @@ func mustHold(kernel, name string, x []float32, n int) {
 		panic(fmt.Sprintf("cpu: %s: %s needs %d floats, has %d", kernel, name, n, len(x)))
 	}
 }
+
+// Path names the kernels in use on this machine: "avx2" or "portable".
+func Path() string {
+	if hasAVX2 {
+		return "avx2"
+	}
+	return "portable"
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func benchEngine(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(&Context{Ctx: t.Context(), Stdout: &out, Stderr: &errs}, append([]string{"bench", "engine"}, args...))
+	return code, out.String(), errs.String()
+}
+
+func TestBenchEngineWithoutOpenBLAS(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	code, out, _ := benchEngine(t, "--quick", "--rounds=1", "--span=1ms", "--threads=1")
+	require.Zero(t, code)
+	require.Contains(t, out, "libopenblas0", "says how to get the reference")
+	require.Contains(t, out, "512")
+
+	code, out, _ = benchEngine(t, "--quick", "--rounds=1", "--span=1ms", "--threads=2", "--json")
+	require.Zero(t, code)
+	var report engineReport
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.NotEmpty(t, report.Note)
+	require.Len(t, report.Rows, 3)
+	for _, row := range report.Rows {
+		require.Positive(t, row.Ours)
+		require.Zero(t, row.Ratio)
+		require.Equal(t, 2, row.Threads)
+	}
+}
+
+func TestBenchEngineBesideOpenBLAS(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	t.Setenv("OPENBLAS_CORETYPE", "Prescott")
+	code, out, errs := benchEngine(t, "--quick", "--rounds=2", "--span=4ms", "--json")
+	require.Zero(t, code, errs)
+	var report engineReport
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	if report.OpenBLAS == "" {
+		t.Skip("OpenBLAS is not installed")
+	}
+	require.NotContains(t, report.OpenBLAS, "Prescott", "a forced core type must not reach the reference")
+	require.Len(t, report.Rows, 6)
+	require.Len(t, report.Summary, 2)
+	for _, row := range report.Rows {
+		require.InEpsilon(t, row.Ours/row.OpenBLAS, row.Ratio, 1e-9)
+	}
+}
+
+func TestBenchEngineRefusesNonsense(t *testing.T) {
+	for _, flag := range []string{"--rounds=0", "--span=0s", "--threads=0", "--threads=1000"} {
+		code, _, errs := benchEngine(t, "--quick", flag)
+		require.Equal(t, 2, code, flag)
+		require.NotEmpty(t, errs)
+	}
+}
+
+func TestWithoutOpenBLASSettings(t *testing.T) {
+	require.Equal(t, []string{"HOME=/x", "EMPTY="}, withoutOpenBLASSettings(
+		[]string{"HOME=/x", "OPENBLAS_CORETYPE=Prescott", "OPENBLAS_L2_SIZE=1", "OMP_NUM_THREADS=1", "EMPTY="}))
+	require.NotEmpty(t, withoutOpenBLASSettings(os.Environ()))
+}
+
+func TestSummariseRatios(t *testing.T) {
+	sums := summarise([]engineRow{{Threads: 1, Ratio: 0.5}, {Threads: 2, Ratio: 1}, {Threads: 1, Ratio: 2}, {Threads: 2}})
+	require.Len(t, sums, 2)
+	require.Equal(t, engineSum{Threads: 2, Ratio: 1, Worst: 1}, sums[1])
+	require.InEpsilon(t, 1.0, sums[0].Ratio, 1e-12)
+	require.Equal(t, 0.5, sums[0].Worst)
+}
