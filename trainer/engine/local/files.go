@@ -1,0 +1,90 @@
+package local
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trinity-lab/trinity/trainer/model/qwenvl"
+	"github.com/trinity-lab/trinity/trainer/safetensors"
+)
+
+// loadWeights reads every tensor of the architecture from dir's safetensors, in either of the spellings in use.
+func loadWeights(dir string, c qwenvl.Config) (*qwenvl.Weights, error) {
+	set, err := safetensors.OpenDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer set.Close()
+	w := qwenvl.NewWeights(c, nil)
+	for _, t := range w.Tensors {
+		name, err := find(set, t)
+		if err != nil {
+			return nil, fmt.Errorf("model %q: %w", dir, err)
+		}
+		if err := set.ReadInto(name, t.Data); err != nil {
+			return nil, fmt.Errorf("model %q: %w", dir, err)
+		}
+	}
+	return w, nil
+}
+
+// find returns the name under which a file holds t, with its shape checked.
+func find(set *safetensors.Set, t qwenvl.Tensor) (string, error) {
+	names := []string{t.Name,
+		strings.Replace(t.Name, "model.visual.", "visual.", 1),
+		strings.Replace(t.Name, "model.language_model.", "model.", 1)}
+	for _, n := range names {
+		info, ok := set.Info(n)
+		if !ok {
+			continue
+		}
+		if fmt.Sprint(info.Shape) != fmt.Sprint(t.Shape) {
+			return "", fmt.Errorf("tensor %s has shape %v; config.json implies %v", n, info.Shape, t.Shape)
+		}
+		return n, nil
+	}
+	return "", fmt.Errorf("tensor %s is missing from the safetensors files", t.Name)
+}
+
+// Files are the parts of a checkpoint folder besides its weights.
+type Files struct{ Config, Tokenizer, Preprocessor []byte }
+
+// Create writes a checkpoint of freshly drawn weights to dir, for training from scratch.
+func Create(dir string, files Files, seed uint64) error {
+	c, err := qwenvl.ParseConfig(files.Config)
+	if err != nil {
+		return fmt.Errorf("create model %q: config.json: %w", dir, err)
+	}
+	w := qwenvl.NewWeights(c, nil)
+	w.Initialise(c, rand.New(rand.NewPCG(seed, 0x1417)))
+	return writeModel(dir, files, w, safetensors.F32)
+}
+
+func writeModel(dir string, files Files, w *qwenvl.Weights, dtype safetensors.DType) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("create model folder: %w", err)
+	}
+	for name, b := range map[string][]byte{"config.json": files.Config, "tokenizer.json": files.Tokenizer, "preprocessor_config.json": files.Preprocessor} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
+			return fmt.Errorf("write model: %w", err)
+		}
+	}
+	var out []safetensors.Tensor
+	for _, t := range w.Tensors {
+		out = append(out, safetensors.Tensor{Name: t.Name, DType: dtype, Shape: t.Shape, Data: t.Data})
+	}
+	return safetensors.Write(filepath.Join(dir, "model.safetensors"), out, map[string]string{"format": "pt"})
+}
+
+// readFiles reads the parts of a checkpoint folder besides its weights.
+func readFiles(dir string) (f Files, err error) {
+	for name, b := range map[string]*[]byte{"config.json": &f.Config, "tokenizer.json": &f.Tokenizer, "preprocessor_config.json": &f.Preprocessor} {
+		if *b, err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+			return f, fmt.Errorf("read model: %w", err)
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,185 @@
+package sample
+
+import (
+	"context"
+
+	"github.com/trinity-lab/trinity/trainer/model/qwenvl"
+	"github.com/trinity-lab/trinity/trainer/nn"
+	"github.com/trinity-lab/trinity/trainer/spec"
+)
+
+// Shared is a set of prompts that agree up to Prefix, which is computed once for all of them.
+type Shared struct {
+	Prefix  []int32
+	Images  []qwenvl.Features
+	Prompts []Prompt
+}
+
+// Prompt continues a shared prefix with its own tokens (at least one) and asks for N samples.
+type Prompt struct {
+	Tokens   []int32
+	N        int
+	Sampling spec.SamplingConfig
+	Uniform  func(sample, token int) float64 // in [0, 1)
+	Done     func(Sample)
+}
+
+// Sample is one finished completion.
+type Sample struct {
+	Index     int // 0..N-1
+	Tokens    []int32
+	LogProbs  []float32 // full vocabulary, temperature 1
+	Truncated bool
+}
+
+// Stats counts the work of a call.
+type Stats struct {
+	Prefill int // prompt tokens computed
+	Asked   int // prompt tokens that separate prefills of every sample would have computed
+	Decoded int // tokens sampled
+}
+
+// Sampler decodes on one goroutine; it is not safe for concurrent use.
+type Sampler struct {
+	c       *qwenvl.Config
+	net     *qwenvl.TextNet
+	decoder *qwenvl.Decoder
+	chooser Chooser
+	stops   []int32
+}
+
+// NewSampler returns a sampler whose completions end at any of the stop tokens. It shares net's buffers.
+func NewSampler(c *qwenvl.Config, net *qwenvl.TextNet, stops []int32) *Sampler {
+	return &Sampler{c: c, net: net, decoder: qwenvl.NewDecoder(net), stops: stops}
+}
+
+// live is a completion in progress.
+type live struct {
+	prompt *Prompt
+	out    Sample
+	stream qwenvl.Stream
+}
+
+const (
+	prefillRows = 1024 // rows of a prefill batch, beyond which it is cut
+	maxLive     = 256  // completions decoded together; freed places are filled from what is left
+)
+
+// Run decodes all prompts under weights w. Done is called as completions finish.
+func (s *Sampler) Run(ctx context.Context, w *qwenvl.Weights, shared []Shared) (Stats, error) {
+	var st Stats
+	var active []*live
+	for len(shared) > 0 || len(active) > 0 {
+		if err := ctx.Err(); err != nil {
+			return st, err
+		}
+		if len(shared) > 0 && len(active) < maxLive/2 {
+			n := s.fits(shared, maxLive-len(active))
+			active = append(active, s.prefill(w, shared[:n], &st)...)
+			shared = shared[n:]
+			continue
+		}
+		streams, tokens := make([]*qwenvl.Stream, len(active)), make([]int32, len(active))
+		for i, l := range active {
+			streams[i], tokens[i] = &l.stream, l.out.Tokens[len(l.out.Tokens)-1]
+		}
+		logits := s.decoder.Step(w, streams, tokens)
+		kept := active[:0]
+		for i, l := range active {
+			if !s.extend(l, logits[i*s.c.Text.VocabSize:(i+1)*s.c.Text.VocabSize], &st) {
+				kept = append(kept, l)
+			}
+		}
+		active = kept
+	}
+	return st, nil
+}
+
+// fits says how many of the next sets to prefill together: at least one.
+func (s *Sampler) fits(shared []Shared, places int) int {
+	rows, n := 0, 0
+	for _, sh := range shared {
+		rows += len(sh.Prefix)
+		for _, p := range sh.Prompts {
+			rows += len(p.Tokens)
+			places -= p.N
+		}
+		if n > 0 && (rows > prefillRows || places < 0) {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// prefill computes prompts through the training forward pass and draws each completion's first token.
+func (s *Sampler) prefill(w *qwenvl.Weights, shared []Shared, st *Stats) []*live {
+	type placed struct {
+		prompt *Prompt
+		prefix nn.Segment
+		own    nn.Segment
+		next   int32
+	}
+	b := &qwenvl.Batch{}
+	var all []placed
+	for i := range shared {
+		sh := &shared[i]
+		var prefix nn.Segment
+		var next int32
+		if len(sh.Prefix) > 0 {
+			prefix, next = b.AddPrefix(s.c, sh.Prefix, sh.Images)
+		}
+		b.StartGroup(prefix)
+		for k := range sh.Prompts {
+			p := &sh.Prompts[k]
+			all = append(all, placed{p, prefix, b.AddContinuation(next, p.Tokens, 0), next + int32(len(p.Tokens))})
+			st.Asked += p.N * (len(sh.Prefix) + len(p.Tokens))
+		}
+	}
+	st.Prefill += b.Rows()
+	s.net.Forward(w, b)
+	prefixes := map[int]*qwenvl.KV{}
+	rows := make([]int, len(all))
+	own := make([]*qwenvl.KV, len(all))
+	for i, p := range all {
+		rows[i] = p.own.Start + p.own.Len - 1
+		own[i] = s.net.KV(p.own)
+		if p.prefix.Len > 0 && prefixes[p.prefix.Start] == nil {
+			prefixes[p.prefix.Start] = s.net.KV(p.prefix)
+		}
+	}
+	logits := s.net.Logits(w, rows)
+	var active []*live
+	for i, p := range all {
+		var prefix *qwenvl.KV
+		if p.prefix.Len > 0 {
+			prefix = prefixes[p.prefix.Start]
+		}
+		for k := range p.prompt.N {
+			room := min(p.prompt.Sampling.MaxTokens, 64)
+			l := &live{prompt: p.prompt, out: Sample{Index: k}, stream: qwenvl.Stream{Prefix: prefix, Own: own[i].Fork(s.c, room), Next: p.next}}
+			if !s.extend(l, logits[i*s.c.Text.VocabSize:(i+1)*s.c.Text.VocabSize], st) {
+				active = append(active, l)
+			}
+		}
+	}
+	return active
+}
+
+// extend draws the next token of l and says whether the completion is finished.
+func (s *Sampler) extend(l *live, logits []float32, st *Stats) bool {
+	p := l.prompt
+	token, logProb := s.chooser.Choose(logits, p.Sampling, p.Uniform(l.out.Index, len(l.out.Tokens)))
+	l.out.Tokens, l.out.LogProbs = append(l.out.Tokens, token), append(l.out.LogProbs, logProb)
+	st.Decoded++
+	stopped := false
+	for _, t := range s.stops {
+		stopped = stopped || t == token
+	}
+	if !stopped && len(l.out.Tokens) < p.Sampling.MaxTokens {
+		return false
+	}
+	l.out.Truncated = !stopped
+	p.Done(l.out)
+	return true
+}
