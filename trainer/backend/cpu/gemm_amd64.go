@@ -35,10 +35,16 @@ func packCopy16(k int64, src *float32, ld int64, dst *float32)
 func packCopy8(k int64, src *float32, ld int64, width int64, dst *float32, stride int64)
 
 //go:noescape
+func packTiles6(k int64, src *float32, ld int64, dst *float32, step, tiles int64)
+
+//go:noescape
 func packTrans8(k int64, src *float32, ld int64, rows int64, dst *float32, stride int64)
 
 // directB is the largest m for which packing an untransposed B costs more than reading it in place.
 const directB = 2 * tileM
+
+// packGroup is how many tiles of a transposed A are packed side by side: few enough for their ends to stay cached.
+const packGroup = 32
 
 // packSlack is what the packing routines may write past the end of a panel.
 const packSlack = 8
@@ -108,15 +114,21 @@ type block struct {
 
 // packA packs a transposed block of A ([k,m] as stored) into tiles of [k, rows].
 func (g *Gemm) packA(m, k int, a []float32, lda int) block {
-	g.panelA = grow(g.panelA, m*k+packSlack)
+	// One k more than there is keeps tiles off the same cache sets and takes the surplus lanes.
+	step := k + 1
+	g.panelA = grow(g.panelA, m*step+packSlack)
 	tiles := rowTiles(m)
-	for _, t := range tiles {
-		for s := range t.count {
-			row := t.first + s*t.rows
-			packCopy8(int64(k), &a[row], int64(lda), int64(t.rows), &g.panelA[row*k], int64(t.rows))
+	full := tiles[0].count
+	for t := 0; t < full; t += packGroup {
+		row := t * tileM
+		packTiles6(int64(k), &a[row], int64(lda), &g.panelA[row*step], int64(tileM*step), int64(min(packGroup, full-t)))
+	}
+	for _, t := range tiles[1:] {
+		if t.count > 0 {
+			packCopy8(int64(k), &a[t.first], int64(lda), int64(t.rows), &g.panelA[t.first*step], int64(t.rows))
 		}
 	}
-	return block{tiles: tiles, a: g.panelA, step: k}
+	return block{tiles: tiles, a: g.panelA, step: step}
 }
 
 // packTransB packs n columns of op(B), stored as rows of length k, into the panel.

@@ -50,6 +50,36 @@ copy:
 	VZEROUPPER
 	RET
 
+// func packTiles6(k int64, src *float32, ld int64, dst *float32, step, tiles int64)
+// dst[t*step+p*6+i] = src[p*ld+t*6+i] for i < 6, t < tiles: rows are read along their length. Each store writes 8
+// lanes, so the steps leave 2 floats between tiles.
+TEXT ·packTiles6(SB), NOSPLIT, $0-48
+	MOVQ k+0(FP), CX
+	MOVQ src+8(FP), SI
+	MOVQ ld+16(FP), BX
+	MOVQ dst+24(FP), DI
+	MOVQ step+32(FP), DX
+	SHLQ $2, BX
+	SHLQ $2, DX
+	VMOVUPS masks<>+8(SB), Y2
+row:
+	MOVQ SI, R8
+	MOVQ DI, R9
+	MOVQ tiles+40(FP), AX
+tile:
+	VMASKMOVPS (R8), Y2, Y0
+	VMOVUPS Y0, (R9)
+	ADDQ $24, R8
+	ADDQ DX, R9
+	DECQ AX
+	JNZ tile
+	ADDQ BX, SI
+	ADDQ $24, DI
+	DECQ CX
+	JNZ row
+	VZEROUPPER
+	RET
+
 // masks: the eight lanes starting 4*r bytes before the middle have the first r lanes set.
 DATA masks<>+0(SB)/8, $0xffffffffffffffff
 DATA masks<>+8(SB)/8, $0xffffffffffffffff

@@ -1,7 +1,7 @@
 package cpu
 
 import (
-	"sync"
+	"runtime"
 	"sync/atomic"
 )
 
@@ -9,7 +9,7 @@ const (
 	parallelMin     = 4 << 20 // multiplications below which waking a second worker takes longer than it saves
 	pieceCols       = 2 * tileN
 	pieceRows       = 8 * tileM
-	piecesPerWorker = 4
+	piecesPerWorker = 8
 )
 
 // ParallelMul is Mul spread over the workers gs, one goroutine each; the bits are those of Mul. C is cut into a few
@@ -32,12 +32,12 @@ func ParallelMul(gs []*Gemm, transA, transB bool, m, n, k int, a []float32, lda 
 		return
 	}
 	units := (size + unit - 1) / unit
-	var next atomic.Int64
+	var next, done atomic.Int64
 	work := func(g *Gemm) {
 		for {
 			i := int(next.Add(1)) - 1
 			if i >= pieces {
-				return
+				break
 			}
 			lo, hi := units*i/pieces*unit, min(size, units*(i+1)/pieces*unit)
 			switch {
@@ -50,12 +50,16 @@ func ParallelMul(gs []*Gemm, transA, transB bool, m, n, k int, a []float32, lda 
 			default:
 				g.Mul(transA, transB, m, hi-lo, k, a, lda, b[lo:], ldb, c[lo:], ldc, accumulate)
 			}
+			done.Add(1)
+		}
+		// The pieces still out are short, and a thread that stays awake picks up the next product at once, where waking
+		// a sleeping one can take longer than a piece. A worker that starts after the end finds nothing and leaves.
+		for done.Load() < int64(pieces) {
+			runtime.Gosched()
 		}
 	}
-	var wg sync.WaitGroup
 	for _, g := range gs[1:min(len(gs), pieces)] {
-		wg.Go(func() { work(g) })
+		go work(g)
 	}
 	work(gs[0])
-	wg.Wait()
 }
