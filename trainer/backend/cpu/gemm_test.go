@@ -60,13 +60,7 @@ func (p product) check(t require.TestingT, g *Gemm, mul func(c []float32, ldc in
 			mass = math.Abs(want)
 		}
 		for q := range p.k {
-			x, y := a[min(row*lda+q, len(a)-1)], b[min(q*ldb+col, len(b)-1)]
-			if p.transA {
-				x = a[q*lda+row]
-			}
-			if p.transB {
-				y = b[col*ldb+q]
-			}
+			x, y := at(a, lda, row, q, p.transA), at(b, ldb, q, col, p.transB)
 			want += float64(x) * float64(y)
 			mass += math.Abs(float64(x) * float64(y))
 		}
@@ -74,6 +68,14 @@ func (p product) check(t require.TestingT, g *Gemm, mul func(c []float32, ldc in
 			require.Failf(t, "wrong element", "%+v: C[%d,%d] = %v, want %v", p, row, col, c[i], want)
 		}
 	}
+}
+
+// at is element i, j of op(x).
+func at(x []float32, ld, i, j int, trans bool) float32 {
+	if trans {
+		i, j = j, i
+	}
+	return x[i*ld+j]
 }
 
 func paths() map[string]bool {
