@@ -80,34 +80,51 @@ func codecOf(b []byte) (codec, bool) {
 // checked before pixels are decoded. It returns ErrTooLarge, ErrFormat or the
 // decoder's error.
 func Decode(r io.Reader, limits Limits) (*RGB, error) {
-	limits = limits.withDefaults()
-	b, err := io.ReadAll(io.LimitReader(r, limits.MaxBytes+1))
+	b, c, size, err := begin(r, limits)
 	if err != nil {
-		return nil, fmt.Errorf("read image: %w", err)
-	}
-	if int64(len(b)) > limits.MaxBytes {
-		return nil, fmt.Errorf("%w: the file exceeds %d bytes", ErrTooLarge, limits.MaxBytes)
-	}
-	c, ok := codecOf(b)
-	if !ok {
-		return nil, ErrFormat
-	}
-	size, err := c.config(bytes.NewReader(b))
-	if err != nil {
-		return nil, fmt.Errorf("decode image: %w", err)
-	}
-	if size.Width < 1 || size.Height < 1 {
-		return nil, fmt.Errorf("decode image: %dx%d pixels", size.Width, size.Height)
-	}
-	if int64(size.Width)*int64(size.Height) > limits.MaxPixels || max(size.Width, size.Height) > limits.MaxSide {
-		return nil, fmt.Errorf("%w: %dx%d pixels, at most %d and %d a side are read",
-			ErrTooLarge, size.Width, size.Height, limits.MaxPixels, limits.MaxSide)
+		return nil, err
 	}
 	img, err := c.decode(bytes.NewReader(b))
 	if err != nil {
 		return nil, fmt.Errorf("decode image: %w", err)
 	}
 	return c.flatten(img, size.Width, size.Height).upright(orientation(b)), nil
+}
+
+// Check reads as much of an image file as tells its format and size, and
+// returns the error that Decode would return by then.
+func Check(r io.Reader, limits Limits) error {
+	_, _, _, err := begin(r, limits)
+	return err
+}
+
+// begin reads the file and finds its codec and its size within the limits.
+func begin(r io.Reader, limits Limits) ([]byte, codec, image.Config, error) {
+	limits = limits.withDefaults()
+	fail := func(err error) ([]byte, codec, image.Config, error) { return nil, codec{}, image.Config{}, err }
+	b, err := io.ReadAll(io.LimitReader(r, limits.MaxBytes+1))
+	if err != nil {
+		return fail(fmt.Errorf("read image: %w", err))
+	}
+	if int64(len(b)) > limits.MaxBytes {
+		return fail(fmt.Errorf("%w: the file exceeds %d bytes", ErrTooLarge, limits.MaxBytes))
+	}
+	c, ok := codecOf(b)
+	if !ok {
+		return fail(ErrFormat)
+	}
+	size, err := c.config(bytes.NewReader(b))
+	if err != nil {
+		return fail(fmt.Errorf("decode image: %w", err))
+	}
+	if size.Width < 1 || size.Height < 1 {
+		return fail(fmt.Errorf("decode image: %dx%d pixels", size.Width, size.Height))
+	}
+	if int64(size.Width)*int64(size.Height) > limits.MaxPixels || max(size.Width, size.Height) > limits.MaxSide {
+		return fail(fmt.Errorf("%w: %dx%d pixels, at most %d and %d a side are read",
+			ErrTooLarge, size.Width, size.Height, limits.MaxPixels, limits.MaxSide))
+	}
+	return b, c, size, nil
 }
 
 // flatten composites img on a white canvas; a GIF's frame may be smaller.
