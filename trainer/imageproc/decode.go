@@ -172,15 +172,11 @@ func (c codec) pixelReader(img image.Image) func(x, y int) (r, g, b, a uint8) {
 			return v, v, v, 255
 		}
 	case *image.YCbCr:
-		return func(x, y int) (uint8, uint8, uint8, uint8) {
-			i := m.COffset(x, y)
-			r, g, b := c.yuv(m.Y[m.YOffset(x, y)], m.Cb[i], m.Cr[i])
-			return r, g, b, 255
-		}
+		return c.colourReader(m)
 	case *image.NYCbCrA:
+		opaque := c.colourReader(&m.YCbCr)
 		return func(x, y int) (uint8, uint8, uint8, uint8) {
-			i := m.COffset(x, y)
-			r, g, b := c.yuv(m.Y[m.YOffset(x, y)], m.Cb[i], m.Cr[i])
+			r, g, b, _ := opaque(x, y)
 			return r, g, b, m.A[m.AOffset(x, y)]
 		}
 	}
@@ -191,6 +187,23 @@ func (c codec) pixelReader(img image.Image) func(x, y int) (r, g, b, a uint8) {
 		}
 		v := color.NRGBA64Model.Convert(at).(color.NRGBA64)
 		return uint8(v.R >> 8), uint8(v.G >> 8), uint8(v.B >> 8), uint8(v.A >> 8)
+	}
+}
+
+// colourReader is pixelReader for luma and colour planes.
+func (c codec) colourReader(m *image.YCbCr) func(x, y int) (r, g, b, a uint8) {
+	full := upsampleChroma(m)
+	return func(x, y int) (uint8, uint8, uint8, uint8) {
+		var cb, cr uint8
+		if full != nil {
+			i := (y-m.Rect.Min.Y)*full.width + x - m.Rect.Min.X
+			cb, cr = full.cb[i], full.cr[i]
+		} else {
+			i := m.COffset(x, y)
+			cb, cr = m.Cb[i], m.Cr[i]
+		}
+		r, g, b := c.yuv(m.Y[m.YOffset(x, y)], cb, cr)
+		return r, g, b, 255
 	}
 }
 
