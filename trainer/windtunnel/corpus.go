@@ -6,14 +6,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-)
 
-// Image is a figure as the trainer sees it.
-type Image struct {
-	SHA256 string // of Bytes, hexadecimal
-	Path   string
-	Bytes  []byte // PNG
-}
+	"github.com/trinity-lab/trinity/trainer/corpus"
+)
 
 // Corpus is a sequence of figures drawn on demand. The figures of a seed are the same each time; At may be called concurrently.
 type Corpus struct {
@@ -64,21 +59,21 @@ func (c *Corpus) SceneAt(i int) (Scene, *rand.Rand) {
 }
 
 // At draws figure i as a PNG.
-func (c *Corpus) At(i int) (Image, error) {
+func (c *Corpus) At(i int) (corpus.Image, error) {
 	if i < 0 || i >= c.n {
-		return Image{}, fmt.Errorf("figure %d is outside the corpus of %d", i, c.n)
+		return corpus.Image{}, fmt.Errorf("figure %d is outside the corpus of %d", i, c.n)
 	}
 	scene, rng := c.SceneAt(i)
 	b, err := scene.PNG(rng)
 	if err != nil {
-		return Image{}, fmt.Errorf("figure %d: %w", i, err)
+		return corpus.Image{}, fmt.Errorf("figure %d: %w", i, err)
 	}
 	digest := sha256.Sum256(b)
 	sum := hex.EncodeToString(digest[:])
 	c.mu.Lock()
 	c.known[sum] = i
 	c.mu.Unlock()
-	return Image{SHA256: sum, Path: fmt.Sprintf("windtunnel/%s/%d/%06d.png", c.folder, c.seed, i), Bytes: b}, nil
+	return corpus.Image{SHA256: sum, Path: fmt.Sprintf("windtunnel/%s/%d/%06d.png", c.folder, c.seed, i), Bytes: b}, nil
 }
 
 // Scene is the truth of a figure by its SHA-256, for the oracle; false for an image that is not of this corpus. Figures are drawn in order

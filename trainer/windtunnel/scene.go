@@ -60,7 +60,8 @@ type Scene struct {
 	Table    string    // where the numbers come from
 	Columns  []string  // one column, or two for a scatter plot (horizontal, vertical)
 	Rows     []string  // table rows, one an entity
-	Divisors []float64 // table units a figure unit, one a column
+	Bases    []float64 // table number where each column's axis starts
+	Units    []float64 // table units a figure unit, one a column
 }
 
 // Name is how reasoning refers to an entity: its letter, or its colour in a scatter plot.
@@ -75,9 +76,9 @@ func (e Entity) Name() string {
 // to the figure's unit, cover 0..MaxValue evenly over many figures and are not all equal.
 func Generate(rng *rand.Rand, tables []Table) Scene {
 	kind := drawKind(rng)
+	n := MinEntities + rng.IntN(MaxEntities-MinEntities+1)
 	for range 1000 {
 		t := tables[rng.IntN(len(tables))]
-		n := MinEntities + rng.IntN(MaxEntities-MinEntities+1)
 		var s Scene
 		var ok bool
 		if kind == Scatter {
@@ -117,27 +118,27 @@ func drawKind(rng *rand.Rand) Kind {
 
 func drawLettered(rng *rand.Rand, t Table, n int) (Scene, bool) {
 	c := t.Columns[rng.IntN(len(t.Columns))]
-	divisor := c.divisor(rng, MaxValue)
-	rows := pickRows(rng, c, divisor, n, len(t.Rows))
+	unit := c.scale(rng, MaxValue)
+	rows := pickRows(rng, c, unit, n)
 	if t.Series {
 		slices.Sort(rows)
 	}
-	s := Scene{Columns: []string{c.Name}, Divisors: []float64{divisor}}
+	s := Scene{Columns: []string{c.Name}, Bases: []float64{unit.base}, Units: []float64{unit.per}}
 	for _, row := range rows {
 		s.Rows = append(s.Rows, t.Rows[row])
-		s.Entities = append(s.Entities, Entity{Value: c.drawn(row, divisor, MaxValue)})
+		s.Entities = append(s.Entities, Entity{Value: c.drawn(row, unit, MaxValue)})
 	}
 	return s, len(rows) == n && varied(s.Entities)
 }
 
 // pickRows aims each pick at a value drawn evenly from 0..MaxValue, so that skewed tables still show every height.
-func pickRows(rng *rand.Rand, c Column, divisor float64, n, rows int) []int {
+func pickRows(rng *rand.Rand, c Column, unit scale, n int) []int {
 	var out []int
-	order := rng.Perm(rows)
+	order := rng.Perm(len(c.Values))
 	for range n {
 		target, best, bestGap := rng.IntN(MaxValue+1), -1, 3
 		for _, row := range order {
-			v := c.drawn(row, divisor, MaxValue)
+			v := c.drawn(row, unit, MaxValue)
 			if gap := max(v-target, target-v); v >= 0 && gap < bestGap && !slices.Contains(out, row) {
 				best, bestGap = row, gap
 			}
@@ -156,7 +157,7 @@ func drawScatter(rng *rand.Rand, t Table, n int) (Scene, bool) {
 	}
 	pick := rng.Perm(len(t.Columns))
 	cx, cy := t.Columns[pick[0]], t.Columns[pick[1]]
-	dx, dy := cx.divisor(rng, MaxColumn), cy.divisor(rng, MaxValue)
+	dx, dy := cx.scale(rng, MaxColumn), cy.scale(rng, MaxValue)
 	type dot struct {
 		row string
 		e   Entity
@@ -182,7 +183,7 @@ func drawScatter(rng *rand.Rand, t Table, n int) (Scene, bool) {
 		dots = append(dots, dot{t.Rows[best], Entity{Column: x, Value: cy.drawn(best, dy, MaxValue)}})
 	}
 	slices.SortFunc(dots, func(a, b dot) int { return a.e.Column - b.e.Column })
-	s := Scene{Columns: []string{cx.Name, cy.Name}, Divisors: []float64{dx, dy}}
+	s := Scene{Columns: []string{cx.Name, cy.Name}, Bases: []float64{dx.base, dy.base}, Units: []float64{dx.per, dy.per}}
 	for _, d := range dots {
 		s.Rows = append(s.Rows, d.row)
 		s.Entities = append(s.Entities, d.e)

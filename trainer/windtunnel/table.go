@@ -172,10 +172,23 @@ func (t Table) reserve(split Split, heldOut bool) (Table, bool) {
 	return out, true
 }
 
-// divisor draws a round number by which one of the column's values falls between lo+1 and top figure units.
-func (c Column) divisor(rng *rand.Rand, top int) float64 {
+// scale turns table numbers into figure units.
+type scale struct {
+	base float64 // where the figure's axis starts
+	per  float64 // table units a figure unit
+}
+
+// scale draws a round unit by which one of the column's values comes close to top, from an axis that mostly starts at 0.
+func (c Column) scale(rng *rand.Rand, top int) scale {
+	out := scale{per: 1}
+	if rng.IntN(5) < 2 {
+		if low := c.Values[rng.IntN(len(c.Values))]; low > 0 {
+			step := math.Pow(10, math.Floor(math.Log10(low)))
+			out.base = math.Floor(low/step*2+rng.Float64()) / 2 * step
+		}
+	}
 	for range 50 {
-		v := c.Values[rng.IntN(len(c.Values))]
+		v := c.Values[rng.IntN(len(c.Values))] - out.base
 		if math.IsNaN(v) || v <= 0 {
 			continue
 		}
@@ -183,16 +196,17 @@ func (c Column) divisor(rng *rand.Rand, top int) float64 {
 		magnitude := math.Pow(10, math.Floor(math.Log10(raw)))
 		for _, m := range []float64{1, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10} {
 			if math.Round(v/(m*magnitude)) <= float64(top) {
-				return m * magnitude
+				out.per = m * magnitude
+				return out
 			}
 		}
 	}
-	return 1
+	return out
 }
 
 // drawn is a row's value in figure units, or -1 where it does not fit 0..top.
-func (c Column) drawn(row int, divisor float64, top int) int {
-	v := math.Round(c.Values[row] / divisor)
+func (c Column) drawn(row int, s scale, top int) int {
+	v := math.Round((c.Values[row] - s.base) / s.per)
 	if math.IsNaN(v) || v < 0 || v > float64(top) {
 		return -1
 	}

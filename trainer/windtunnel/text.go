@@ -15,10 +15,6 @@ func TokenizerAdded() []string {
 	}
 }
 
-// TokenizerPattern cuts text into words, single digits and signs, each with the space after it. A digit never carries a space, so that it is the
-// same token wherever it stands and can be copied.
-const TokenizerPattern = `\p{L}+ ?|\p{N}|[^\s\p{L}\p{N}] ?|\s`
-
 // GrammarText yields prompts and completions of every role over n figures: enough, from a few hundred figures on, to hold every word, digit, letter,
 // colour and format that the wind tunnel uses.
 func GrammarText(rng *rand.Rand, tables []Table, n int) iter.Seq[string] {
