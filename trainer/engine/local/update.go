@@ -288,15 +288,15 @@ func (l *loss) add(i int, lp, coef []float32, st *engine.UpdateStats) {
 	for t, v := range lp {
 		ratios[t] = float64(v) - float64(s.OldLogProbs[t])
 	}
-	o := l.objective.GSPO
-	r := policy.GSPO(ratios, s.Advantage, policy.Objective{ClipLow: o.ClipLow, ClipHigh: o.ClipHigh, Regulariser: o.Regulariser})
+	grad := make([]float64, len(ratios))
+	r := policy.GSPO(l.objective.GSPO).Rollout(ratios, s.Advantage, grad)
 	share := 1 / float64(len(l.samples))
-	for t, g := range r.Gradient {
+	for t, g := range grad {
 		coef[t] = float32(g * share)
 	}
-	st.PolicyLoss += r.Surrogate * share
+	st.PolicyLoss += r.Policy * share
 	st.Regulariser += r.Regulariser * share
-	st.Loss += (r.Surrogate + r.Regulariser) * share
+	st.Loss += r.Total() * share
 	st.RatioMean += r.Ratio * share
 	st.KL += r.KL * share
 	if r.Clipped {
