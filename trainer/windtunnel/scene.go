@@ -78,6 +78,9 @@ func Generate(rng *rand.Rand, tables []Table) Scene {
 	kind := drawKind(rng)
 	n := MinEntities + rng.IntN(MaxEntities-MinEntities+1)
 	for range 1000 {
+		if len(tables) == 0 {
+			break
+		}
 		t := tables[rng.IntN(len(tables))]
 		var s Scene
 		var ok bool

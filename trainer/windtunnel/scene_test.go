@@ -16,10 +16,13 @@ import (
 )
 
 func TestScenesAreWellFormed(t *testing.T) {
-	tables := testTables(t)
+	held, err := LoadTables(HeldOut)
+	require.NoError(t, err)
+	splits := [][]Table{Training: testTables(t), HeldOut: held}
 	rapid.Check(t, func(t *rapid.T) {
-		s, _ := drawScene(t, tables)
+		s, _ := drawScene(t, splits[rapid.IntRange(0, 1).Draw(t, "split")])
 		n := len(s.Entities)
+		require.NotEmpty(t, s.Table)
 		require.True(t, n >= MinEntities && n <= MaxEntities)
 		require.Len(t, s.Rows, n)
 		require.Len(t, s.Columns, len(s.Units))
@@ -39,6 +42,13 @@ func TestScenesAreWellFormed(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestGenerateWithoutUsableTables(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, tables := range [][]Table{nil, {{Rows: []string{"a"}, Columns: []Column{{"x", []float64{1}}}}}} {
+		require.Equal(t, "A red 1. B blue 2. C green 3.", Generate(rng, tables).ReadTurn().Completion)
+	}
 }
 
 func TestScenesCoverTheRange(t *testing.T) {
