@@ -115,3 +115,12 @@ type JudgementPage struct {
 	Judgements []Judgement `json:"judgements"`
 	Next       string      `json:"next,omitempty"`
 }
+
+// Image describes a kept image file.
+type Image struct {
+	SHA256    string `json:"sha256"`
+	MediaType string `json:"media_type"`
+	Width     int    `json:"width"`
+	Height    int    `json:"height"`
+	Bytes     int64  `json:"bytes"`
+}

@@ -41,3 +41,10 @@ type StatusData struct {
 	Started *time.Time `json:"started,omitempty"`
 	Ended   *time.Time `json:"ended,omitempty"`
 }
+
+// LogLine is the data of a log event.
+type LogLine struct {
+	Level   string `json:"level"` // debug, info, warn or error
+	Message string `json:"message"`
+	Source  string `json:"source,omitempty"` // "stderr" for what the process printed, empty for the journal's log records
+}
