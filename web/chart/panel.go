@@ -16,7 +16,7 @@ type Curve struct {
 	Dash   string // "solid", "dashed" or "dotted"; curves of a panel differ in it, so that it reads in grey
 	Raw    []Point
 	Mean   []Point // of MovingAverage: NaN breaks the line
-	Tail   []Point // the newest Window points of the unthinned curve, from which a page goes on
+	Tail   []Point // the newest 2*Window points of the unthinned curve, from which a page goes on
 }
 
 // Panel is one small chart of a figure.

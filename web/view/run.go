@@ -83,7 +83,8 @@ type Live struct {
 	Windows []WindowSeries `json:"windows"`
 }
 
-// WindowSeries are a metric's first and last MaxWindow points, or all of them where there are no more.
+// WindowSeries are a metric's first 50 and last 60 points, or all of them where there are no more: the windows of the table
+// and a few that the feed may repeat.
 type WindowSeries struct {
 	Metric string   `json:"metric"`
 	Count  int      `json:"count"`

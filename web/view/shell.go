@@ -111,3 +111,9 @@ func Short(s string, n int) string {
 	}
 	return strings.TrimRight(string(runes[:n]), " ") + "…"
 }
+
+// Trouble is a request that can't be answered.
+type Trouble struct {
+	Shell
+	Message string // what was wrong and how to mend it
+}

@@ -1,0 +1,2 @@
+// Package component holds the parts that pages are made of.
+package component

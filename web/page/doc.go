@@ -1,0 +1,2 @@
+// Package page holds one template a page. Each takes a view model and nothing else.
+package page
