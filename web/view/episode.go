@@ -155,5 +155,5 @@ type Oracle struct {
 	Right    string
 	Answer   string
 	Level    string
-	Agrees   string // "agrees" or "disagrees" with the Verifier, empty where they can't be compared
+	Conflict string // how what was judged contradicts the truth, empty where it does not
 }
