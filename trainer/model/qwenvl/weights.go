@@ -212,9 +212,8 @@ func Decayed(name string, shape []int) bool {
 	return len(shape) > 1 && !strings.Contains(name, "embed_tokens") && !strings.Contains(name, "pos_embed")
 }
 
-// Initialise draws weights for training a small model from scratch. Residual outputs are scaled by 1/sqrt(2 layers); query
-// and key gains start above one because a small head dimension bounds their product; a white patch (+1 in every
-// channel) starts near zero, so that ink is what tokens carry.
+// Initialise draws weights for training a small model from scratch. Residual outputs are scaled by 1/sqrt(2 layers); a white
+// patch (+1 in every channel) starts near zero, so that ink is what tokens carry.
 func (w *Weights) Initialise(c Config, rng *rand.Rand) {
 	normal := func(x []float32, sd float64) {
 		for i := range x {
@@ -229,8 +228,6 @@ func (w *Weights) Initialise(c Config, rng *rand.Rand) {
 		residual := strings.Contains(t.Name, "o_proj") || strings.Contains(t.Name, "down_proj")
 		residualVision := strings.Contains(t.Name, "attn.proj") || strings.Contains(t.Name, "blocks") && strings.Contains(t.Name, "linear_fc2")
 		switch sd := 1 / math.Sqrt(float64(fanIn)); {
-		case strings.Contains(t.Name, "q_norm"), strings.Contains(t.Name, "k_norm"):
-			fill(t.Data, 1.4)
 		case strings.HasSuffix(t.Name, "bias"):
 			clear(t.Data)
 		case len(t.Shape) == 1:
