@@ -1,0 +1,42 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/trinity-lab/trinity/trainer/engine/local"
+	"github.com/trinity-lab/trinity/trainer/eval"
+	"github.com/trinity-lab/trinity/trainer/spec"
+)
+
+type evalCmd struct {
+	Model       string  `required:"" placeholder:"DIR" help:"Checkpoint folder."`
+	Figures     int     `default:"500" help:"Held-out wind-tunnel figures."`
+	Temperature float64 `default:"1" help:"Sampling temperature; 0 is greedy."`
+	Seed        uint64  `default:"1" help:"Of the figures and of sampling."`
+	Threads     int     `help:"CPU threads; 0 means all cores."`
+}
+
+// Run measures a checkpoint in every role against the wind tunnel's truth and prints a table.
+func (v *evalCmd) Run(c *Context) error {
+	if v.Figures < 1 {
+		return usage(fmt.Errorf("--figures is %d; use 1 or more", v.Figures))
+	}
+	e, err := local.Open(v.Model, local.Options{Model: spec.ModelConfig{Train: "lora", FreezeVision: true, LoRA: spec.LoRAConfig{Rank: 1, Alpha: 1}}, Threads: v.Threads})
+	if err != nil {
+		return usage(err)
+	}
+	defer e.Close()
+	bar := progressBar{out: c.Stderr}
+	r, err := eval.Measure(c.Ctx, e, eval.Options{Figures: v.Figures, Seed: v.Seed, Temperature: v.Temperature, MaxTokens: 128,
+		Progress: func(done, total int) { bar.show(done, total, "figures") }})
+	bar.end()
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return json.NewEncoder(c.Stdout).Encode(r)
+	}
+	_, err = fmt.Fprint(c.Stdout, r.Markdown())
+	return err
+}
