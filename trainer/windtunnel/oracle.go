@@ -1,8 +1,9 @@
 package windtunnel
 
 import (
-	"strconv"
 	"strings"
+
+	"github.com/trinity-lab/trinity/trainer/answer"
 )
 
 // Verdict is the exact truth about a question and an answer to it.
@@ -15,7 +16,7 @@ type Verdict struct {
 }
 
 // Judge is the oracle. It measures the roles of a run and never rewards them.
-func (s Scene) Judge(question, answer string) Verdict {
+func (s Scene) Judge(question, given string) Verdict {
 	q, ok := ParseQuestion(question)
 	if !ok {
 		return Verdict{}
@@ -23,22 +24,17 @@ func (s Scene) Judge(question, answer string) Verdict {
 	v := Verdict{Parsed: true, Level: q.Level()}
 	if truth := s.Solve(q); truth.Grounded {
 		v.Grounded, v.Answer = true, truth.Answer
-		v.AnswerRight = sameAnswer(truth.Answer, answer)
+		v.AnswerRight = sameAnswer(truth.Answer, given)
 	}
 	return v
 }
 
-// sameAnswer compares by value for numbers and by name for the rest, where "the red bar" means "red".
+// sameAnswer compares as the trainer's rules do, where also "the red bar" means "red".
 func sameAnswer(truth, said string) bool {
-	t, s := bareAnswer(truth), bareAnswer(said)
-	a, errA := strconv.ParseFloat(t, 64)
-	b, errB := strconv.ParseFloat(s, 64)
-	if errA == nil || errB == nil {
-		return errA == nil && errB == nil && a == b
-	}
-	return t == s
+	return answer.Match(bareAnswer(truth), bareAnswer(said)).Verdict == answer.VerdictMatch
 }
 
+// bareAnswer leaves out what the figure's things are called.
 func bareAnswer(text string) string {
 	t := strings.ToLower(strings.Trim(strings.TrimSpace(text), "."))
 	t = strings.TrimPrefix(t, "the ")

@@ -244,6 +244,8 @@ func TestJudge(t *testing.T) {
 	}{
 		{"What is the value of the red dot?", "4", Verdict{true, true, true, 1, "4"}},
 		{"What is the value of the red dot?", " 4.0 ", Verdict{true, true, true, 1, "4"}},
+		{"What is the value of the red dot?", "four", Verdict{true, true, true, 1, "4"}},
+		{"What is the value of the red dot?", "4 units", Verdict{true, true, true, 1, "4"}},
 		{"What is the value of the red dot?", "5", Verdict{true, true, false, 1, "4"}},
 		{"Which dot has the largest value?", "the blue dot", Verdict{true, true, true, 2, "blue"}},
 		{"Which dot has the largest value?", "B", Verdict{true, true, false, 2, "blue"}},
