@@ -12,22 +12,13 @@ import (
 
 	"github.com/trinity-lab/trinity/server/experiment"
 	"github.com/trinity-lab/trinity/static"
-	"github.com/trinity-lab/trinity/trainer/spec"
-	"github.com/trinity-lab/trinity/web/page"
+		"github.com/trinity-lab/trinity/web/page"
 	"github.com/trinity-lab/trinity/web/view"
 )
 
-// PageService is what the pages need beyond Service.
-type PageService interface {
-	Service
-	Resolve(d experiment.Draft) (spec.Config, error)
-}
-
-var _ PageService = (*experiment.Service)(nil)
-
 // Site serves the HTML pages and the static files.
 type Site struct {
-	service PageService
+	service Service
 	files   *static.Files
 	log     *slog.Logger
 	now     func() time.Time
@@ -36,7 +27,7 @@ type Site struct {
 var _ Pages = (*Site)(nil)
 
 // NewSite returns the pages over a service.
-func NewSite(service PageService, log *slog.Logger, now func() time.Time) (*Site, error) {
+func NewSite(service Service, log *slog.Logger, now func() time.Time) (*Site, error) {
 	files, err := static.New()
 	if err != nil {
 		return nil, err

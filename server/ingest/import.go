@@ -40,6 +40,9 @@ func Import(ctx context.Context, store ImportStore, i *Ingester, dir string) (ex
 	if err != nil {
 		return run, err
 	}
+	if !run.Imported && run.Directory != dir {
+		return run, fmt.Errorf("run %s was launched here and is ingested from %s: %w", run.ID, run.Directory, experiment.ErrConflict)
+	}
 	if err := i.Drain(ctx, run.ID, dir); err != nil {
 		return run, err
 	}

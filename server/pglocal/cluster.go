@@ -392,6 +392,31 @@ func (c *Cluster) Dir() string { return c.place.base }
 // Owned reports whether Close stops the cluster.
 func (c *Cluster) Owned() bool { return c.lock != nil }
 
+// Keep starts the cluster again whenever it has ended unasked, and takes it over where Open was a guest and the process
+// that ran it has ended, until ctx ends. Call Close only after it has returned.
+func (c *Cluster) Keep(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+		if c.lock == nil {
+			lock, err := acquire(filepath.Join(c.place.base, "lock"))
+			if err != nil || lock == nil {
+				continue
+			}
+			c.lock = lock
+		} else if !c.ended() {
+			continue
+		}
+		c.log.Warn("Postgres is no longer run by anyone; taking it over", "log", c.place.log())
+		if err := c.run(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error("Postgres could not be started again; trying once more", "error", err)
+		}
+	}
+}
+
 // Close stops the cluster (a fast shutdown: transactions are rolled back, data is flushed) unless another process runs it.
 func (c *Cluster) Close() error {
 	if c.lock == nil {

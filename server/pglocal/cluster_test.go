@@ -174,6 +174,45 @@ func TestKilledServerLeavesAPostmasterThatIsTakenOver(t *testing.T) {
 	require.Eventually(t, func() bool { return !alive(pid) || len(members(heir.place.data())) == 0 }, 5*time.Second, 20*time.Millisecond)
 }
 
+func TestKilledPostmasterIsStartedAgain(t *testing.T) {
+	c := open(t, reachable(t))
+	exec1(t, c, "CREATE TABLE kept AS SELECT 'committed' AS word")
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		c.Keep(ctx)
+	}()
+	require.NoError(t, syscall.Kill(postmasterPID(c.place.data()), syscall.SIGKILL))
+	require.Eventually(t, func() bool {
+		conn, err := pgx.Connect(t.Context(), c.DSN())
+		return err == nil && conn.Close(t.Context()) == nil
+	}, 20*time.Second, 100*time.Millisecond)
+	cancel()
+	<-done
+	require.Equal(t, "committed", exec1(t, c, "SELECT word FROM kept"))
+}
+
+func TestGuestTakesOverFromAnOwnerThatStops(t *testing.T) {
+	dir := reachable(t)
+	owner, guest := open(t, dir), open(t, dir)
+	require.False(t, guest.Owned())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		guest.Keep(ctx)
+	}()
+	require.NoError(t, owner.Close())
+	require.Eventually(t, func() bool {
+		conn, err := pgx.Connect(t.Context(), guest.DSN())
+		return err == nil && conn.Close(t.Context()) == nil
+	}, 20*time.Second, 100*time.Millisecond)
+	cancel()
+	<-done
+	require.True(t, guest.Owned())
+}
+
 func TestInterruptedInitdbIsMadeAnew(t *testing.T) {
 	dir := reachable(t)
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "postgres", "cluster.new", "base"), 0o755))
