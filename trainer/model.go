@@ -1,0 +1,69 @@
+package trainer
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/trinity-lab/trinity/configs"
+	"github.com/trinity-lab/trinity/trainer/engine"
+	"github.com/trinity-lab/trinity/trainer/engine/local"
+	"github.com/trinity-lab/trinity/trainer/spec"
+)
+
+// checkModel looks for a checkpoint before anything is written.
+func checkModel(model string) error {
+	name, builtin := strings.CutPrefix(model, spec.Builtin)
+	if !builtin {
+		if _, err := os.Stat(filepath.Join(model, "config.json")); err != nil {
+			return fmt.Errorf("model.path: no checkpoint in %q: %w; give a folder in Hugging Face layout", model, err)
+		}
+		return nil
+	}
+	if _, err := fs.Stat(configs.Models, path.Join("model", name, "config.json")); err != nil {
+		return fmt.Errorf("model.path: this program has no built-in model %q; make one with: trinity warmup -o DIR, and set model.path=DIR", name)
+	}
+	return nil
+}
+
+// modelFolder returns the checkpoint's folder; a built-in one is written into the run directory first. One that is there
+// already is kept, since a resumed run needs the weights it began with, also under a newer program.
+func modelFolder(model, dir string) (string, error) {
+	name, builtin := strings.CutPrefix(model, spec.Builtin)
+	if !builtin {
+		return model, nil
+	}
+	folder := filepath.Join(dir, ModelDir)
+	if _, err := os.Stat(folder); err == nil {
+		return folder, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("write model: %w", err)
+	}
+	if err := checkModel(model); err != nil {
+		return "", err
+	}
+	part := folder + ".part"
+	if err := os.RemoveAll(part); err != nil {
+		return "", fmt.Errorf("write model: %w", err)
+	}
+	files, err := fs.Sub(configs.Models, path.Join("model", name))
+	if err == nil {
+		err = os.CopyFS(part, files)
+	}
+	if err == nil {
+		err = os.Rename(part, folder)
+	}
+	if err != nil {
+		return "", fmt.Errorf("write model: %w", err)
+	}
+	return folder, nil
+}
+
+// openLocal opens the CPU engine.
+func openLocal(folder string, cfg spec.Config) (engine.Engine, error) {
+	return local.Open(folder, local.Options{Model: cfg.Model, Verifier: cfg.Verifier.Path, Optimizer: cfg.Optimizer, Threads: cfg.Threads, Seed: cfg.Seed})
+}

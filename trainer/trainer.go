@@ -1,0 +1,245 @@
+// Package trainer runs a training from its configuration: it opens the corpus, the model and the journal, and hands them to
+// the loop. The command line and the server's child processes both start here.
+package trainer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/trinity-lab/trinity/trainer/config"
+	"github.com/trinity-lab/trinity/trainer/engine"
+	"github.com/trinity-lab/trinity/trainer/journal"
+	"github.com/trinity-lab/trinity/trainer/loop/trinity"
+	"github.com/trinity-lab/trinity/trainer/spec"
+)
+
+// Files of a run directory beside the journal and checkpoints.
+const (
+	ConfigFile = "config.yaml" // the configuration as it ran
+	PIDFile    = "pid"         // of the running process; gone when none runs
+	ModelDir   = "model"       // a built-in model, written out
+)
+
+// ErrInput is wrapped by errors about what the caller gave: configuration, paths, run directory.
+var ErrInput = errors.New("bad input")
+
+// ErrCompleted is returned by Resume where every step is done.
+var ErrCompleted = errors.New("the run is complete; nothing is left to do")
+
+// ErrStopped is returned where the run was stopped before its last step. Resume continues it.
+var ErrStopped = trinity.ErrStopped
+
+// Options are optional.
+type Options struct {
+	Log     *slog.Logger
+	Version string // of the program, for the run record
+	Control *trinity.Control
+	// OnStart is called once the journal is open and the model loaded; OnStep after each commit.
+	OnStart func(run spec.Run, from int)
+	OnStep  func(step int, s spec.Step)
+}
+
+// Run starts a run in dir, which must hold no journal yet. Relative paths in cfg are taken from the working directory.
+// It returns nil when every step is done, ErrStopped after a cancelled ctx, and an error wrapping ErrInput where nothing
+// was started because of what was given.
+func Run(ctx context.Context, cfg spec.Config, dir string, o Options) error {
+	if err := cfg.Validate(); err != nil {
+		return input(fmt.Errorf("configuration: %w", err))
+	}
+	if err := absolutePaths(&cfg); err != nil {
+		return input(err)
+	}
+	source, err := openSource(cfg)
+	if err != nil {
+		return input(err)
+	}
+	defer source.close()
+	if err := checkModel(cfg.Model.Path); err != nil {
+		return input(err)
+	}
+	w, err := journal.Create(dir)
+	if errors.Is(err, journal.ErrExists) || errors.Is(err, journal.ErrLocked) {
+		return input(err)
+	}
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	run := spec.Run{ID: newID(), Config: cfg, Corpus: source.name, Skipped: source.skipped, Version: o.Version}
+	return start(ctx, w, source, run, dir, 0, "", o)
+}
+
+// Resume continues the run in dir from its last checkpoint, or from the start if it has none. Later steps are rewound.
+func Resume(ctx context.Context, dir string, o Options) error {
+	w, err := journal.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return input(fmt.Errorf("%q holds no run: %w", dir, err))
+	}
+	if errors.Is(err, journal.ErrLocked) {
+		return input(err)
+	}
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	past, err := readPast(dir)
+	if err != nil {
+		return err
+	}
+	if past.completed {
+		return ErrCompleted
+	}
+	source, err := openSource(past.run.Config)
+	if err != nil {
+		return input(err)
+	}
+	defer source.close()
+	if n := w.Torn(); n > 0 {
+		if err := w.Append(spec.KindLog, past.next, &spec.Log{Level: "warn", Message: fmt.Sprintf("%d bytes of an unfinished record were cut off the journal", n)}); err != nil {
+			return err
+		}
+	}
+	if err := w.Append(spec.KindRewind, past.next, &spec.Rewind{ToStep: past.next}); err != nil {
+		return err
+	}
+	return start(ctx, w, source, past.run, dir, past.next, past.checkpoint, o)
+}
+
+// start opens the engine and runs the loop from a step. A new run's first record is written here, and its end record if
+// the engine cannot be opened: from there on the loop writes it.
+func start(ctx context.Context, w *journal.Writer, source *source, run spec.Run, dir string, from int, checkpoint string, o Options) error {
+	remove, err := writePID(dir)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	e, err := openEngine(ctx, run.Config, dir, checkpoint)
+	if err == nil {
+		defer e.Close()
+		info := e.Info()
+		run.Model = fmt.Sprintf("%s %s", info.Architecture, count(info.Parameters))
+	}
+	if w.Position().Seq == 0 {
+		err = errors.Join(err, writeConfig(dir, run.Config), w.Append(spec.KindRun, 0, &run))
+	}
+	if err != nil {
+		return errors.Join(err, w.Append(spec.KindEnd, max(0, from-1), &spec.End{Status: "failed", Reason: err.Error()}))
+	}
+	if o.OnStart != nil {
+		o.OnStart(run, from)
+	}
+	loop := trinity.Options{Config: run.Config, Engine: e, Corpus: source, Sink: w, Log: o.Log, Dir: dir, StartStep: from, Control: o.Control, OnStep: o.OnStep}
+	if source.oracle != nil {
+		loop.Oracle = source.oracle
+	}
+	return trinity.Run(ctx, loop)
+}
+
+// past is what a journal says of the run so far.
+type past struct {
+	run        spec.Run
+	next       int    // step to continue with
+	checkpoint string // folder to restore; empty to start from the model
+	completed  bool
+}
+
+func readPast(dir string) (past, error) {
+	var p past
+	for r, err := range journal.ReadCommitted(dir) {
+		if err != nil {
+			return p, err
+		}
+		switch d := r.Data.(type) {
+		case *spec.Run:
+			p.run = *d
+		case *spec.Checkpoint:
+			folder := filepath.Join(dir, filepath.FromSlash(d.Path))
+			if info, err := os.Stat(folder); filepath.IsLocal(filepath.FromSlash(d.Path)) && err == nil && info.IsDir() {
+				p.next, p.checkpoint = d.Next, folder
+			}
+		case *spec.End:
+			p.completed = d.Status == "completed"
+		}
+	}
+	if p.run.ID == "" {
+		return p, input(fmt.Errorf("the journal in %q has no run record; start again with: trinity train", dir))
+	}
+	return p, nil
+}
+
+// openEngine loads the model and restores a checkpoint, if one is given.
+func openEngine(ctx context.Context, cfg spec.Config, dir, checkpoint string) (engine.Engine, error) {
+	folder, err := modelFolder(cfg.Model.Path, dir)
+	if err != nil {
+		return nil, err
+	}
+	e, err := openLocal(folder, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if checkpoint != "" {
+		if err := e.Restore(ctx, checkpoint); err != nil {
+			return nil, errors.Join(fmt.Errorf("restore checkpoint %q: %w", checkpoint, err), e.Close())
+		}
+	}
+	return e, nil
+}
+
+// absolutePaths makes the run independent of the working directory, so that it can be resumed from anywhere.
+func absolutePaths(cfg *spec.Config) error {
+	for _, p := range []*string{&cfg.Model.Path, &cfg.Corpus.Path, &cfg.Verifier.Path} {
+		if *p == "" || strings.HasPrefix(*p, spec.Builtin) {
+			continue
+		}
+		abs, err := filepath.Abs(*p)
+		if err != nil {
+			return fmt.Errorf("path %q: %w", *p, err)
+		}
+		*p = abs
+	}
+	return nil
+}
+
+func writeConfig(dir string, cfg spec.Config) error {
+	text, err := config.Marshal(cfg)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, ConfigFile), text, 0o644)
+}
+
+// writePID leaves this process's number in dir and returns how to take it away again.
+func writePID(dir string) (func(), error) {
+	name := filepath.Join(dir, PIDFile)
+	if err := os.WriteFile(name, fmt.Appendf(nil, "%d\n", os.Getpid()), 0o644); err != nil {
+		return nil, fmt.Errorf("write pid file: %w", err)
+	}
+	return func() { _ = os.Remove(name) }, nil
+}
+
+func newID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// count writes a number of parameters as people do: 1.2M, 8.8B.
+func count(n int) string {
+	switch {
+	case n >= 1e9:
+		return fmt.Sprintf("%.1fB", float64(n)/1e9)
+	case n >= 1e6:
+		return fmt.Sprintf("%.1fM", float64(n)/1e6)
+	}
+	return fmt.Sprintf("%.0fK", float64(n)/1e3)
+}
+
+func input(err error) error { return fmt.Errorf("%w: %w", ErrInput, err) }
