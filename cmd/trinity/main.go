@@ -18,6 +18,11 @@ type cli struct {
 	JSON bool `help:"Print machine-readable JSON."`
 
 	Bench   benchCmd   `cmd:"" help:"Compare speed with references on this machine."`
+	Train   trainCmd   `cmd:"" help:"Train from a preset or a configuration file."`
+	Resume  resumeCmd  `cmd:"" help:"Continue a stopped, failed or killed run."`
+	Journal journalCmd `cmd:"" help:"Read a run's journal."`
+	Warmup  warmupCmd  `cmd:"" help:"Train the wind tunnel's checkpoint from a seed."`
+	Eval    evalCmd    `cmd:"" help:"Measure a checkpoint in every role on held-out figures."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
