@@ -34,8 +34,9 @@ race: need-go ## run the tests under the race detector (needs a C compiler)
 	CGO_ENABLED=1 $(GO) test -race -timeout 60m $(TESTFLAGS) ./...
 
 lint: need-go ## check formatting, generated files and style
-	$(GO) vet ./...
-	$(GO) tool templ fmt -fail web
+	@for f in $$(find web -name '*.templ'); do \
+		$(GO) tool templ fmt -stdin-filepath $$f <$$f | cmp -s - $$f || { echo "$$f is not formatted: run make generate"; bad=1; }; \
+	done; test -z "$$bad"
 	$(GO) tool templ generate -check -path web
 	$(GO) run $(GOLANGCI) run ./...
 

@@ -24,6 +24,8 @@ type machine struct {
 }
 
 func newMachine(t *testing.T, uid string) *machine {
+	_, err := os.Stat("ensure.sh") // so that go test knows that a change of it needs another run
+	require.NoError(t, err)
 	dir := t.TempDir()
 	m := &machine{t: t, bin: filepath.Join(dir, "bin"), root: filepath.Join(dir, "root"), log: filepath.Join(dir, "log"), uid: uid}
 	for _, name := range []string{"env", "cat"} {
