@@ -12,7 +12,7 @@ import (
 
 	"github.com/trinity-lab/trinity/server/experiment"
 	"github.com/trinity-lab/trinity/static"
-		"github.com/trinity-lab/trinity/web/page"
+	"github.com/trinity-lab/trinity/web/page"
 	"github.com/trinity-lab/trinity/web/view"
 )
 
