@@ -4,9 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
-	"github.com/trinity-lab/trinity/trainer/engine/local"
 	"github.com/trinity-lab/trinity/trainer/eval"
-	"github.com/trinity-lab/trinity/trainer/spec"
 )
 
 type evalCmd struct {
@@ -22,7 +20,7 @@ func (v *evalCmd) Run(c *Context) error {
 	if v.Figures < 1 {
 		return usage(fmt.Errorf("--figures is %d; use 1 or more", v.Figures))
 	}
-	e, err := local.Open(v.Model, local.Options{Model: spec.ModelConfig{Train: "lora", FreezeVision: true, LoRA: spec.LoRAConfig{Rank: 1, Alpha: 1}}, Threads: v.Threads})
+	e, err := openForReading(v.Model, v.Threads)
 	if err != nil {
 		return usage(err)
 	}

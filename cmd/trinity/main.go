@@ -17,13 +17,16 @@ import (
 type cli struct {
 	JSON bool `help:"Print machine-readable JSON."`
 
-	Bench   benchCmd   `cmd:"" help:"Compare speed with references on this machine."`
-	Train   trainCmd   `cmd:"" help:"Train from a preset or a configuration file."`
-	Resume  resumeCmd  `cmd:"" help:"Continue a stopped, failed or killed run."`
-	Journal journalCmd `cmd:"" help:"Read a run's journal."`
-	Warmup  warmupCmd  `cmd:"" help:"Train the wind tunnel's checkpoint from a seed."`
-	Eval    evalCmd    `cmd:"" help:"Measure a checkpoint in every role on held-out figures."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Bench    benchCmd    `cmd:"" help:"Compare speed with references on this machine."`
+	Train    trainCmd    `cmd:"" help:"Train from a preset or a configuration file."`
+	Resume   resumeCmd   `cmd:"" help:"Continue a stopped, failed or killed run."`
+	Journal  journalCmd  `cmd:"" help:"Read a run's journal."`
+	Warmup   warmupCmd   `cmd:"" help:"Train the wind tunnel's checkpoint from a seed."`
+	Eval     evalCmd     `cmd:"" help:"Measure a checkpoint in every role on held-out figures."`
+	Score    scoreCmd    `cmd:"" help:"Score episodes given as JSON lines."`
+	Match    matchCmd    `cmd:"" help:"Compare answers by rule and numeric guard."`
+	Generate generateCmd `cmd:"" help:"Complete a prompt about an image."`
+	Version  versionCmd  `cmd:"" help:"Print the version."`
 }
 
 // Context carries what every subcommand needs from the process.
@@ -36,6 +39,7 @@ type Context struct {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second interrupt ends the process at once
 	code := run(&Context{Ctx: ctx, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}, os.Args[1:])
 	stop()
 	os.Exit(code)
