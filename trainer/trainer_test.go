@@ -73,6 +73,13 @@ func TestRunsWithOneSeedAreEqual(t *testing.T) {
 	require.Equal(t, 4, sum.Steps)
 	require.True(t, sum.Completed)
 	require.NoFileExists(t, filepath.Join(first, PIDFile))
+	for r, err := range journal.Read(first, 0) {
+		require.NoError(t, err)
+		if d, ok := r.Data.(*spec.Step); ok {
+			require.Greater(t, float64(d.Metrics[spec.MetricGradNorm]), 0.0, "the policy is really trained")
+			require.Less(t, float64(d.Metrics[spec.MetricMismatch]), 1e-5)
+		}
+	}
 	back, err := config.Load(filepath.Join(first, ConfigFile))
 	require.NoError(t, err)
 	require.Equal(t, cfg, back)

@@ -7,10 +7,7 @@ import (
 )
 
 // commit writes every candidate and rollout again, with its rewards, and closes the step. From here on the step counts.
-func (s *step) commit(ctx context.Context) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
+func (s *step) commit(context.Context) error {
 	for _, e := range s.episodes {
 		for _, c := range e.candidates {
 			c.Final = true

@@ -25,8 +25,8 @@ type runner struct {
 }
 
 // Run trains from StartStep to the last step. It writes every record but the run's first; the last one, an end record, is
-// written unless the sink itself failed. A step cut short by ctx leaves no commit behind; the weights before it are
-// checkpointed if they are intact. Run returns ErrStopped after a stop, and nil once all steps are done.
+// written unless the sink itself failed. Once ctx is cancelled, a step that has not reached its update is dropped, another is
+// finished; then the weights are checkpointed. Run returns ErrStopped after a stop, and nil once all steps are done.
 func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
 		return err

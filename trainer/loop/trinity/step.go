@@ -56,7 +56,9 @@ type sampled struct {
 	logProbs []float32 // the sampler's
 }
 
-// run is the algorithm: Figure 1 of the paper, then A.3. Nothing of it counts until commit has returned.
+// run is the algorithm: Figure 1 of the paper, then A.3. Nothing of it counts until commit has returned. A stop takes
+// effect until the update; from there on the step is finished, since half an update would cost all steps since the last
+// checkpoint.
 func (s *step) run(ctx context.Context) error {
 	for _, phase := range []func(context.Context) error{
 		s.draw,    // x ~ corpus
@@ -68,6 +70,16 @@ func (s *step) run(ctx context.Context) error {
 		s.resolve, // a strong consensus against a*: pi_phi decides; R_correct again
 		s.reason,  // R_reason from pi_phi
 		s.reward,  // Eq. 1, Eq. 2, advantages, retention
+	} {
+		if err := phase(ctx); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ctx = context.WithoutCancel(ctx)
+	for _, phase := range []func(context.Context) error{
 		s.update,  // Eq. 3 over both roles' retained rollouts
 		s.average, // phi <- alpha phi + (1 - alpha) theta
 		s.commit,
