@@ -171,3 +171,8 @@ func (s *Server) Close() error {
 	}
 	return errors.Join(errs...)
 }
+
+// Count returns how many episodes and judgements of a run count.
+func (s *Server) Count(ctx context.Context, run string) (episodes, judgements int, err error) {
+	return s.lab.Store.Count(ctx, run)
+}

@@ -17,6 +17,10 @@ import (
 type cli struct {
 	JSON bool `help:"Print machine-readable JSON."`
 
+	Demo     demoCmd     `cmd:"" help:"Serve, launch the wind tunnel and show it."`
+	Serve    serveCmd    `cmd:"" help:"Serve the dashboard and the API."`
+	Import   importCmd   `cmd:"" help:"Bring a run directory into the database."`
+	Doctor   doctorCmd   `cmd:"" help:"Report what was found, what is wrong and how to mend it."`
 	Bench    benchCmd    `cmd:"" help:"Compare speed with references on this machine."`
 	Train    trainCmd    `cmd:"" help:"Train from a preset or a configuration file."`
 	Resume   resumeCmd   `cmd:"" help:"Continue a stopped, failed or killed run."`

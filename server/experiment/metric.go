@@ -126,3 +126,30 @@ func rank(v spec.Float, sign int) float64 {
 	}
 	return math.Inf(sign)
 }
+
+// WindowSteps is the length of the first and the last window that the paper compares.
+const WindowSteps = 50
+
+// Window is a curve's mean over its first and its last steps.
+type Window struct {
+	Steps int        `json:"steps"` // in each window: 50, or half of a shorter curve
+	First spec.Float `json:"first"`
+	Last  spec.Float `json:"last"`
+}
+
+// WindowOf averages the finite values of a curve's first and last window. A window without any is NaN.
+func WindowOf(points []Point) Window {
+	size := max(min(WindowSteps, len(points)/2), min(1, len(points)))
+	return Window{Steps: size, First: mean(points[:size]), Last: mean(points[len(points)-size:])}
+}
+
+func mean(points []Point) spec.Float {
+	sum, n := 0.0, 0
+	for _, p := range points {
+		if x := float64(p.Value); !math.IsNaN(x) && !math.IsInf(x, 0) {
+			sum += x
+			n++
+		}
+	}
+	return spec.Float(sum / float64(n)) // 0/0 is NaN
+}

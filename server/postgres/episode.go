@@ -200,3 +200,10 @@ func (s *Store) Judgements(ctx context.Context, run string, q experiment.Judgeme
 	}
 	return page, nil
 }
+
+// Count returns how many episodes and judgements of a run count: those that no rewind took back.
+func (s *Store) Count(ctx context.Context, run string) (episodes, judgements int, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT (SELECT count(*) FROM episodes WHERE run = $1 AND superseded IS NULL),
+		(SELECT count(*) FROM judgements j JOIN episodes e ON e.id = j.episode WHERE j.run = $1 AND e.superseded IS NULL)`, run).Scan(&episodes, &judgements)
+	return episodes, judgements, translate(err, "count run %s", run)
+}
