@@ -10,7 +10,8 @@ import (
 type evalCmd struct {
 	Model       string  `required:"" placeholder:"DIR" help:"Checkpoint folder."`
 	Figures     int     `default:"500" help:"Held-out wind-tunnel figures."`
-	Temperature float64 `default:"1" help:"Sampling temperature; 0 is greedy."`
+	Temperature float64 `default:"1" help:"Sampling temperature of Questioner and Solver; 0 is greedy."`
+	Verifier    float64 `default:"1" help:"Sampling temperature of the Verifier's prompts."`
 	Seed        uint64  `default:"1" help:"Of the figures and of sampling."`
 	Threads     int     `help:"CPU threads; 0 means all cores."`
 }
@@ -26,7 +27,7 @@ func (v *evalCmd) Run(c *Context) error {
 	}
 	defer e.Close()
 	bar := progressBar{out: c.Stderr}
-	r, err := eval.Measure(c.Ctx, e, eval.Options{Figures: v.Figures, Seed: v.Seed, Temperature: v.Temperature, MaxTokens: 128,
+	r, err := eval.Measure(c.Ctx, e, eval.Options{Figures: v.Figures, Seed: v.Seed, Temperature: v.Temperature, Verifier: v.Verifier, MaxTokens: 128,
 		Progress: func(done, total int) { bar.show(done, total, "figures") }})
 	bar.end()
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 type Options struct {
 	Figures     int // held-out figures
 	Seed        uint64
-	Temperature float64 // 1 is what the loop samples at, 0 is greedy
+	Temperature float64 // of Questioner and Solver: 1 is what the loop samples at, 0 is greedy
+	Verifier    float64 // temperature of the Verifier's four prompts
 	MaxTokens   int
 	Progress    func(done, total int)
 }
@@ -79,6 +80,7 @@ func (c Confusion) YoudenJ() float64 { return c.TPR() - c.FPR() }
 type Report struct {
 	Figures     int              `json:"figures"`
 	Temperature float64          `json:"temperature"`
+	Verifier    float64          `json:"verifier_temperature"`
 	Format      map[string]Share `json:"format"` // output parses, by role
 	Solver      [4]Share         `json:"solver"` // right answers by level 1..4, each level drawn equally often
 	Grounded    Share            `json:"questioner_grounded"`
@@ -100,7 +102,7 @@ func Measure(ctx context.Context, e engine.Engine, o Options) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	m := &measurement{Options: o, engine: e, report: Report{Figures: o.Figures, Temperature: o.Temperature, Format: map[string]Share{}}}
+	m := &measurement{Options: o, engine: e, report: Report{Figures: o.Figures, Temperature: o.Temperature, Verifier: o.Verifier, Format: map[string]Share{}}}
 	const together = 50
 	for at := 0; at < o.Figures; at += together {
 		if err := m.batch(ctx, corpus, at, min(at+together, o.Figures)); err != nil {
@@ -167,9 +169,13 @@ func (m *measurement) run(ctx context.Context, round int) error {
 }
 
 func (m *measurement) queue(figure int, image, role, user string, judge func(text string, truncated bool)) {
+	temperature := m.Verifier
+	if role == windtunnel.RoleQuestioner || role == windtunnel.RoleSolver {
+		temperature = m.Temperature
+	}
 	key := engine.Key{Seed: m.Seed, Step: figure, Role: role, Index: len(m.requests) & 0xffff}
 	m.requests = append(m.requests, engine.Request{Prompt: engine.Prompt{Image: image, User: user}, N: 1, Key: key,
-		Sampling: spec.SamplingConfig{Temperature: m.Temperature, TopP: 1, MaxTokens: m.MaxTokens}})
+		Sampling: spec.SamplingConfig{Temperature: temperature, TopP: 1, MaxTokens: m.MaxTokens}})
 	m.judges = append(m.judges, judge)
 }
 
@@ -282,7 +288,7 @@ func (m *measurement) turn(i int, image string, _ windtunnel.Scene, t windtunnel
 // Markdown is the report as a table, each share with its 95% Wilson interval.
 func (r Report) Markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "| measure (%d held-out figures, temperature %g) | value | 95%% interval | trials |\n|---|---|---|---|\n", r.Figures, r.Temperature)
+	fmt.Fprintf(&b, "| %d held-out figures; temperature %g, Verifier %g | value | 95%% interval | trials |\n|---|---|---|---|\n", r.Figures, r.Temperature, r.Verifier)
 	row := func(name string, s Share) {
 		lo, hi := wilson(s)
 		fmt.Fprintf(&b, "| %s | %.1f%% | %.1f–%.1f | %d |\n", name, 100*s.Rate(), 100*lo, 100*hi, s.Trials)
