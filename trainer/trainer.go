@@ -187,7 +187,7 @@ func openEngine(ctx context.Context, cfg spec.Config, dir, checkpoint string) (e
 	}
 	if checkpoint != "" {
 		if err := e.Restore(ctx, checkpoint); err != nil {
-			return nil, errors.Join(fmt.Errorf("restore checkpoint %q: %w", checkpoint, err), e.Close())
+			return nil, errors.Join(fmt.Errorf("restore checkpoint %q: %w; delete that folder to resume from an earlier one", checkpoint, err), e.Close())
 		}
 	}
 	return e, nil

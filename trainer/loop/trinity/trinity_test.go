@@ -17,6 +17,7 @@ import (
 	"github.com/trinity-lab/trinity/trainer/config"
 	"github.com/trinity-lab/trinity/trainer/engine"
 	"github.com/trinity-lab/trinity/trainer/journal"
+	"github.com/trinity-lab/trinity/trainer/reward"
 	"github.com/trinity-lab/trinity/trainer/spec"
 )
 
@@ -547,6 +548,57 @@ func TestOracleMeasuresAndNeverRewards(t *testing.T) {
 	require.True(t, o.rollouts[3].Oracle.Right)
 	require.Equal(t, .25, judged(o, spec.JudgeReasoning)[0].Oracle.Reason)
 	require.Nil(t, plain.rollouts[0].Oracle)
+}
+
+// What is recorded suffices: rewards computed again from the recorded signals are the recorded ones, ablations included.
+func TestRecordedSignalsGiveTheRecordedRewards(t *testing.T) {
+	for _, set := range [][]string{nil, {"verifier.gate=false"}, {"dispute.enabled=false", "reward.alpha_q=0.5"}} {
+		cfg := long(t)
+		require.NoError(t, config.Apply(&cfg, set...))
+		o := train(t, cfg, newScripted(babble), pictures, nil)
+		step, done := 0, map[[2]int]*reward.Scored{}
+		signals := map[[2]int]struct {
+			candidates []reward.Candidate
+			rollouts   []reward.Rollout
+		}{}
+		for _, r := range o.records {
+			switch d := r.Data.(type) {
+			case *spec.Candidate:
+				if d.Final {
+					e := signals[[2]int{r.Step, d.Slot}]
+					e.candidates = append(e.candidates, reward.Candidate{FormatOK: d.FormatOK, FactQ: d.FactQ, CorrA: d.CorrA, Difficulty: d.Difficulty, Selected: d.Selected})
+					signals[[2]int{r.Step, d.Slot}] = e
+				}
+			case *spec.Rollout:
+				if d.Final {
+					e := signals[[2]int{r.Step, d.Slot}]
+					e.rollouts = append(e.rollouts, reward.Rollout{FormatOK: d.FormatOK, Correct: d.Correct, Reason: d.Reason, Evaluable: d.Evaluable})
+					signals[[2]int{r.Step, d.Slot}] = e
+				}
+			case *spec.Step:
+				step++
+			}
+		}
+		require.Equal(t, cfg.Steps, step)
+		for key, e := range signals {
+			scored := reward.Coefficients(cfg.Reward).Score(e.candidates, e.rollouts)
+			done[key] = &scored
+		}
+		for _, r := range o.records {
+			switch d := r.Data.(type) {
+			case *spec.Candidate:
+				if d.Final {
+					want := done[[2]int{r.Step, d.Slot}].Candidates[d.G]
+					require.Equal(t, want, reward.CandidateReward{RFact: d.RFact, RDiffTilde: d.RDiffTilde, RChal: d.RChal, Reward: d.Reward})
+				}
+			case *spec.Rollout:
+				if d.Final {
+					require.Equal(t, done[[2]int{r.Step, d.Slot}].Rollouts[d.K], d.Reward)
+				}
+			}
+		}
+		require.NotEmpty(t, o.rollouts)
+	}
 }
 
 func TestSinkFailureStopsTheRun(t *testing.T) {
