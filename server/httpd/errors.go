@@ -71,6 +71,12 @@ func (a *api) handle(fn func(w http.ResponseWriter, r *http.Request) error) http
 
 func (a *api) notFound(w http.ResponseWriter, r *http.Request) {
 	if !strings.HasPrefix(r.URL.Path, "/api/") {
+		if site, ok := a.Pages.(interface {
+			NotFound(http.ResponseWriter, *http.Request)
+		}); ok {
+			site.NotFound(w, r)
+			return
+		}
 		http.NotFound(w, r)
 		return
 	}

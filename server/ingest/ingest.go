@@ -121,6 +121,8 @@ func (i *Ingester) batch(ctx context.Context, run, dir string, batch []spec.Reco
 // wrong file costs a warning, never a record.
 func (i *Ingester) bringImages(ctx context.Context, dir string, batch []spec.Record, seen map[string]bool) {
 	var fresh []experiment.Image
+	var missing []string
+	var reason error
 	for _, r := range batch {
 		sha := imageOf(r.Data)
 		if sha == "" || seen[sha] {
@@ -128,11 +130,14 @@ func (i *Ingester) bringImages(ctx context.Context, dir string, batch []spec.Rec
 		}
 		image, err := i.images.AddFromRun(dir, sha)
 		if err != nil {
-			i.log.Warn("an image could not be kept", "image", sha, "error", err)
+			missing, reason = append(missing, sha), err
 		} else {
 			fresh = append(fresh, image)
 		}
 		seen[sha] = true
+	}
+	if len(missing) > 0 {
+		i.log.Warn("images could not be kept; pages show their episodes without them", "images", len(missing), "last", missing[len(missing)-1], "error", reason)
 	}
 	if len(fresh) == 0 {
 		return
