@@ -16,6 +16,8 @@ type journalCmd struct {
 	Cat    journalCatCmd    `cmd:"" help:"Print the records as JSON lines."`
 	Digest journalDigestCmd `cmd:"" help:"Print the SHA-256 of what the run computed: equal for equal seeds, whatever was killed and resumed."`
 	Verify journalVerifyCmd `cmd:"" help:"Check every record."`
+
+	Windows journalWindowsCmd `cmd:"" help:"Print means of the metrics over windows of steps, as a Markdown table."`
 }
 
 type journalCatCmd struct {
