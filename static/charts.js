@@ -4,6 +4,7 @@ import { number, fixed, setText } from "./dom.js";
 export class Figure {
   constructor(data, root) {
     this.window = data.window;
+    this.tops = data.tops;
     this.panels = [];
     this.curves = new Map(); // metric -> [Curve]
     this.last = 0;
@@ -61,6 +62,12 @@ export class Figure {
     if (grown) axis.max = Math.ceil(this.last * 1.25);
     const change = { series: panel.curves.flatMap((curve) => curve.changes()) };
     if (grown) change.xAxis = [{ max: axis.max }];
+    const scale = panel.option.yAxis[0];
+    const largest = Math.max(...panel.curves.map((curve) => curve.largest));
+    if (scale.max && largest > scale.max) {
+      scale.max = this.tops.find((top) => largest <= top) ?? null;
+      change.yAxis = [{ max: scale.max }];
+    }
     panel.chart.setOption(themed(change), { lazyUpdate: true });
     panel.place.dataset.points = String(panel.curves[0].points());
   }
@@ -92,6 +99,7 @@ class Curve {
     this.mean = option.series.find((series) => series.id === spec.mean);
     this.raw.data ??= [];
     this.mean.data ??= [];
+    this.largest = this.raw.data.reduce((most, { value }) => Math.max(most, value[1]), 0);
     this.tail = (spec.tail ?? []).map(([step, value]) => [step, number(value)]);
   }
 
@@ -105,8 +113,10 @@ class Curve {
     if (previous && step !== previous[0] + 1) this.mean.data.push({ value: [previous[0] + 1, null] });
     this.tail.push([step, value]);
     if (this.tail.length > 2 * this.window) this.tail.shift(); // more than one window, so that repeated steps leave enough
-    if (Number.isFinite(value)) this.raw.data.push({ value: [step, value] });
-    else this.breakAt(step, value);
+    if (Number.isFinite(value)) {
+      this.raw.data.push({ value: [step, value] });
+      this.largest = Math.max(this.largest, value);
+    } else this.breakAt(step, value);
     this.mean.data.push({ value: [step, this.average()] });
   }
 

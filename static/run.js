@@ -85,5 +85,6 @@ function addLog(list, { level, message }, time) {
   list.append(item);
   while (list.children.length > logLines) list.firstChild.remove();
   list.hidden = false;
+  document.getElementById("no-log").hidden = true;
   if (below) list.scrollTop = list.scrollHeight;
 }

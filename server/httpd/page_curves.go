@@ -41,9 +41,9 @@ func figurePanels(oracle bool) []figurePanel {
 		panels = append(panels, p)
 	}
 	if oracle {
-		return append(panels, figurePanel{id: "verifier", symbol: view.Symbol{Letter: "V"}, title: "Verifier's error rates", lines: []line{
-			{spec.MetricOracleCorrFPR, "wrong answers passed", "solid", true},
-			{spec.MetricOracleCorrFNR, "right answers refused", "dashed", true},
+		return append(panels, figurePanel{id: "verifier", symbol: view.Symbol{Letter: "V"}, title: "errors of the Verifier", lines: []line{
+			{spec.MetricOracleCorrFPR, "wrong passed", "solid", true},
+			{spec.MetricOracleCorrFNR, "right refused", "dashed", true},
 			{spec.MetricOracleFactFPR, "ungrounded passed", "dotted", true},
 		}})
 	}

@@ -3,6 +3,7 @@ package httpd
 import (
 	"net/http"
 	"net/url"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -40,8 +41,11 @@ func (s *Site) runs(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	m := view.Runs{Shell: s.shell("Runs", "runs"), Filter: string(status), Rows: make([]view.RunRow, len(list.Runs))}
-	for _, state := range experiment.Statuses {
+	for _, state := range []experiment.Status{experiment.Queued, experiment.Running, experiment.Completed, experiment.Stopped, experiment.Failed} {
 		m.States = append(m.States, string(state))
+	}
+	if status != "" && !slices.Contains(m.States, string(status)) { // the passing ones are shown while they are asked for
+		m.States = append(m.States, string(status))
 	}
 	if list.Next != "" {
 		m.Next = "/?" + url.Values{"status": {string(status)}, "cursor": {list.Next}}.Encode()

@@ -77,6 +77,15 @@ func TestWindows(t *testing.T) {
 	require.Equal(t, WindowMeans{Size: 2, First: 4, Last: 6, Skipped: 2}, w)
 }
 
+func TestAxisEndsAboveTheValues(t *testing.T) {
+	for _, test := range []struct {
+		values []float64
+		want   any
+	}{{nil, 1}, {[]float64{.05, .07}, .1}, {[]float64{.55, math.NaN()}, .6}, {[]float64{1}, 1.0}, {[]float64{7, math.Inf(1)}, nil}} {
+		require.Equal(t, test.want, top([]Curve{{Raw: points(0, test.values...)}}))
+	}
+}
+
 func TestDraw(t *testing.T) {
 	raw := points(0, 0.5, math.NaN(), 0.7, math.Inf(1))
 	f := Draw([]Panel{{ID: "r_fact", Curves: []Curve{

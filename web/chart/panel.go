@@ -29,8 +29,34 @@ type Panel struct {
 
 // Figure is what the page's script draws.
 type Figure struct {
-	Window int     `json:"window"`
-	Panels []Drawn `json:"panels"`
+	Window int       `json:"window"`
+	Tops   []float64 `json:"tops"` // ends that a vertical axis may have, ascending, to grow by
+	Panels []Drawn   `json:"panels"`
+}
+
+// tops are the ends of vertical axes: a panel takes the first that its values fit under. All metrics drawn are shares or
+// rewards between 0 and 1; what is larger is drawn with a free axis.
+func tops() []float64 { return []float64{0.1, 0.2, 0.3, 0.4, 0.6, 0.8, 1} }
+
+// top is the end of a panel's vertical axis, nil for a free one.
+func top(curves []Curve) any {
+	largest, seen := 0.0, false
+	for _, c := range curves {
+		for _, p := range c.Raw {
+			if finite(p.Value) {
+				largest, seen = max(largest, p.Value), true
+			}
+		}
+	}
+	if !seen {
+		return 1
+	}
+	for _, t := range tops() {
+		if largest <= t {
+			return t
+		}
+	}
+	return nil
 }
 
 // Drawn is a panel's ECharts option and which of its series follow which metric.
@@ -51,7 +77,7 @@ type DrawnCurve struct {
 
 // Draw builds the options of all panels. The horizontal axis reaches at least from 0 to steps-1.
 func Draw(panels []Panel, steps int) Figure {
-	f := Figure{Window: Window, Panels: make([]Drawn, 0, len(panels))}
+	f := Figure{Window: Window, Tops: tops(), Panels: make([]Drawn, 0, len(panels))}
 	for _, p := range panels {
 		f.Panels = append(f.Panels, draw(p, steps))
 	}
@@ -74,7 +100,7 @@ func draw(p Panel, steps int) Drawn {
 			SplitLine: &opts.SplitLine{Show: opts.Bool(false)},
 		}),
 		charts.WithYAxisOpts(opts.YAxis{
-			Type: "value", Min: 0, SplitNumber: 3,
+			Type: "value", Min: 0, Max: top(p.Curves), SplitNumber: 3,
 			AxisLabel: &opts.AxisLabel{Color: "--faint", FontSize: 11},
 			SplitLine: &opts.SplitLine{LineStyle: &opts.LineStyle{Color: "--rule-faint"}},
 		}),

@@ -675,12 +675,12 @@ func Sum(s view.Sum) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if s.Retained {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 57, "standardised within the group; kept for the update")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 57, "standardised in its group, kept")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, "standardised within the group; left out of the update")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 58, "standardised in its group, left out")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
