@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -100,6 +101,9 @@ func (i *Ingester) pass(ctx context.Context, run, dir string, seen map[string]bo
 			return failed
 		})
 	if failed != nil || errors.Is(err, errDone) || errors.Is(err, journal.ErrDiverged) || ctx.Err() != nil {
+		return err
+	}
+	if errors.As(err, new(*fs.PathError)) { // such as too many open files
 		return err
 	}
 	return permanent{err}
