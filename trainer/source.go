@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/trinity-lab/trinity/trainer/corpus"
@@ -20,6 +22,7 @@ type source struct {
 	oracle  trinity.Oracle // nil for a folder
 	name    string
 	skipped int
+	keep    string // folder that receives every image used, by its hash; the run directory is complete without the corpus
 	close   func()
 }
 
@@ -30,7 +33,28 @@ type images interface {
 }
 
 // At implements trinity.Corpus.
-func (s *source) At(i int) (trinity.Image, error) { return s.at(i) }
+func (s *source) At(i int) (trinity.Image, error) {
+	im, err := s.at(i)
+	if err != nil {
+		return im, err
+	}
+	return im, keepImage(s.keep, im)
+}
+
+// keepImage writes an image to dir under its hash, whole or not at all, unless it is there.
+func keepImage(dir string, im trinity.Image) error {
+	path := filepath.Join(dir, im.SHA256)
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("keep image: %w", err)
+	}
+	if err := os.WriteFile(path+".partial", im.Bytes, 0o644); err != nil {
+		return fmt.Errorf("keep image: %w", err)
+	}
+	return os.Rename(path+".partial", path)
+}
 
 func openSource(cfg spec.Config) (*source, error) {
 	if name, ok := strings.CutPrefix(cfg.Corpus.Path, spec.Builtin); ok {

@@ -26,6 +26,7 @@ const (
 	ConfigFile = "config.yaml" // the configuration as it ran
 	PIDFile    = "pid"         // of the running process; gone when none runs
 	ModelDir   = "model"       // a built-in model, written out
+	ImagesDir  = "images"      // every image used, by its SHA-256
 )
 
 // ErrInput is wrapped by errors about what the caller gave: configuration, paths, run directory.
@@ -116,6 +117,7 @@ func Resume(ctx context.Context, dir string, o Options) error {
 // start opens the engine and runs the loop from a step. A new run's first record is written here, and its end record if
 // the engine cannot be opened: from there on the loop writes it.
 func start(ctx context.Context, w *journal.Writer, source *source, run spec.Run, dir string, from int, checkpoint string, o Options) error {
+	source.keep = filepath.Join(dir, ImagesDir)
 	remove, err := writePID(dir)
 	if err != nil {
 		return err
