@@ -71,7 +71,7 @@ func (s *Site) runModel(run experiment.Run, steps []experiment.StepMetrics) (vie
 		Done:   run.Done, Steps: run.Steps, YAML: string(text), Facts: s.runFacts(run),
 		CanStop:   !run.Status.Terminal() && !(run.Imported && run.Status != experiment.Queued),
 		CanResume: (run.Status == experiment.Stopped || run.Status == experiment.Failed) && !run.Imported,
-		Live:      view.Live{Run: run.ID, After: run.LastEvent, Done: run.Done, Steps: run.Steps, Final: run.Status.Terminal()},
+		Live:      view.Live{Run: run.ID, After: run.LastEvent, Done: run.Done, Steps: run.Steps},
 	}
 	m.Charts = true
 	if run.Phase != nil {

@@ -100,7 +100,7 @@ func draw(p Panel, steps int) Drawn {
 			SplitLine: &opts.SplitLine{Show: opts.Bool(false)},
 		}),
 		charts.WithYAxisOpts(opts.YAxis{
-			Type: "value", Min: 0, Max: top(p.Curves), SplitNumber: 3,
+			Type: "value", Min: 0, Max: top(p.Curves), SplitNumber: 5,
 			AxisLabel: &opts.AxisLabel{Color: "--faint", FontSize: 11},
 			SplitLine: &opts.SplitLine{LineStyle: &opts.LineStyle{Color: "--rule-faint"}},
 		}),

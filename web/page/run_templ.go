@@ -537,7 +537,7 @@ func figure2(m view.Run) templ.Component {
 						}
 						templ.ReleaseBuffer(templ_7745c5c3_Buffer)
 					}
-					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "><svg viewBox=\"0 0 22 6\" aria-hidden=\"true\"><line x1=\"0\" y1=\"3\" x2=\"22\" y2=\"3\" data-dash=\"")
+					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 45, "><svg viewBox=\"0 0 18 6\" aria-hidden=\"true\"><line x1=\"0\" y1=\"3\" x2=\"18\" y2=\"3\" data-dash=\"")
 					if templ_7745c5c3_Err != nil {
 						return templ_7745c5c3_Err
 					}

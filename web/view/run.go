@@ -78,7 +78,6 @@ type Live struct {
 	After   int64          `json:"after"` // sequence number up to which the page is current
 	Done    int            `json:"done"`
 	Steps   int            `json:"steps"`
-	Final   bool           `json:"final"` // the run has ended
 	Events  []any          `json:"events"`
 	Windows []WindowSeries `json:"windows"`
 }
