@@ -195,6 +195,19 @@ func openEngine(ctx context.Context, cfg spec.Config, dir, checkpoint string) (e
 	return e, nil
 }
 
+// OpenCheckpoint opens the model of the run in dir as its last checkpoint left it, and returns the number of steps behind it.
+func OpenCheckpoint(ctx context.Context, dir string) (engine.Engine, int, error) {
+	p, err := readPast(dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	if p.checkpoint == "" {
+		return nil, 0, input(fmt.Errorf("the run in %q has no checkpoint yet", dir))
+	}
+	e, err := openEngine(ctx, p.run.Config, dir, p.checkpoint)
+	return e, p.next, err
+}
+
 // absolutePaths makes the run independent of the working directory, so that it can be resumed from anywhere.
 func absolutePaths(cfg *spec.Config) error {
 	for _, p := range []*string{&cfg.Model.Path, &cfg.Corpus.Path, &cfg.Verifier.Path} {

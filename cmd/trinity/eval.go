@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/trinity-lab/trinity/trainer"
+	"github.com/trinity-lab/trinity/trainer/engine"
 	"github.com/trinity-lab/trinity/trainer/eval"
 )
 
 type evalCmd struct {
-	Model       string  `required:"" placeholder:"DIR" help:"Checkpoint folder."`
+	Model       string  `placeholder:"DIR" xor:"what" required:"" help:"Checkpoint folder."`
+	RunDir      string  `name:"run" placeholder:"RUNDIR" xor:"what" required:"" help:"Run directory: the policy of its last checkpoint."`
 	Figures     int     `default:"500" help:"Held-out wind-tunnel figures."`
 	Temperature float64 `default:"1" help:"Sampling temperature of Questioner and Solver; 0 is greedy."`
 	Verifier    float64 `default:"1" help:"Sampling temperature of the Verifier's prompts."`
@@ -21,7 +24,7 @@ func (v *evalCmd) Run(c *Context) error {
 	if v.Figures < 1 {
 		return usage(fmt.Errorf("--figures is %d; use 1 or more", v.Figures))
 	}
-	e, err := openForReading(v.Model, v.Threads)
+	e, err := v.open(c)
 	if err != nil {
 		return usage(err)
 	}
@@ -38,4 +41,12 @@ func (v *evalCmd) Run(c *Context) error {
 	}
 	_, err = fmt.Fprint(c.Stdout, r.Markdown())
 	return err
+}
+
+func (v *evalCmd) open(c *Context) (engine.Engine, error) {
+	if v.RunDir != "" {
+		e, _, err := trainer.OpenCheckpoint(c.Ctx, v.RunDir)
+		return e, err
+	}
+	return openForReading(v.Model, v.Threads)
 }
