@@ -28,7 +28,8 @@ func build(t *testing.T) string {
 	return path
 }
 
-// serveProgram runs "trinity serve" on a free port and returns its address without a trailing slash. It is told to end with the test.
+// serveProgram runs "trinity serve" on a free port and returns its address without a trailing slash. It is told to end with
+// the test and must end cleanly.
 func serveProgram(t *testing.T, program string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -38,32 +39,35 @@ func serveProgram(t *testing.T, program string) string {
 
 	command := exec.Command(program, "serve", "--addr", addr, "--data", dataDir(t))
 	command.Env = append(os.Environ(), "DATABASE_URL=")
-	said, err := command.StderrPipe()
+	stderr, err := command.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, command.Start())
-	lines := make(chan string, 1)
-	go func() { lines <- tail(said) }()
-	ended := false
+	var said string
+	ended := make(chan error, 1)
+	go func() {
+		said = tail(stderr)
+		ended <- command.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
-		if !ended {
-			_ = command.Process.Signal(syscall.SIGTERM)
-		}
-		said := <-lines
-		require.NoError(t, command.Wait(), "trinity serve must end cleanly; it said:\n%s", said)
+		_ = command.Process.Signal(syscall.SIGTERM) // it may have ended already
+		require.NoError(t, <-ended, "trinity serve said:\n%s", said)
 	})
 	base := "http://" + addr
-	for deadline := time.Now().Add(2 * time.Minute); ; {
+	for deadline := time.After(2 * time.Minute); ; {
 		if response, err := http.Get(base + "/readyz"); err == nil {
 			response.Body.Close()
 			if response.StatusCode == http.StatusOK {
 				return base
 			}
 		}
-		if command.Process.Signal(syscall.Signal(0)) != nil || time.Now().After(deadline) {
-			ended = command.Process.Signal(syscall.Signal(0)) != nil
+		select {
+		case err := <-ended:
+			t.Fatalf("trinity serve ended early: %v; it said:\n%s", err, said)
+		case <-deadline:
 			t.Fatal("trinity serve did not become ready within two minutes")
+		case <-time.After(100 * time.Millisecond):
 		}
-		time.Sleep(100 * time.Millisecond)
 	}
 }
 
@@ -97,6 +101,8 @@ func TestLaunchedRunMovesThePage(t *testing.T) {
 	points := `Number(document.querySelector("[data-plot=fact]").dataset.points)`
 	before := eval[int](b, points)
 	b.run(do(`window.sameDocument = true`))
+	b.within(4*time.Minute, until(points+` >= 1`))
+	b.look("run-live")
 	b.within(4*time.Minute, until(points+` >= 3`))
 	require.Less(t, before, 3, "the run was over before the page was there: nothing was seen to move")
 	b.within(time.Minute, until(`document.getElementById("status").textContent === "completed"`))
