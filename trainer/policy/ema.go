@@ -6,15 +6,15 @@ import "fmt"
 // on merged weights is exact where bf16 weights could not move at all (bf16(0.999) is 1), and is not the average of LoRA
 // factors, whose product is another matrix.
 
-// AverageDelta moves the Verifier's delta towards the policy's: D <- decay D + (1 - decay) P, in float32. policy is the
-// policy's merged weights less W0: (alpha/r) B A for an adapter.
-func AverageDelta(delta, policy []float32, decay float64) error {
-	if len(delta) != len(policy) {
-		return fmt.Errorf("average of %d weights with %d: the two copies have different shapes", len(delta), len(policy))
+// AverageDelta moves the Verifier's delta towards the policy's merged weights theta: D <- decay D + (1 - decay) (theta - W0),
+// in float32.
+func AverageDelta(delta, initial, theta []float32, decay float64) error {
+	if len(delta) != len(initial) || len(initial) != len(theta) {
+		return fmt.Errorf("average of %d weights with %d, from %d: the copies have different shapes", len(delta), len(theta), len(initial))
 	}
 	keep, take := float32(decay), float32(1-decay)
-	for i, p := range policy {
-		delta[i] = keep*delta[i] + take*p
+	for i, v := range theta {
+		delta[i] = keep*delta[i] + take*(v-initial[i])
 	}
 	return nil
 }

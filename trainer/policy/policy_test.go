@@ -191,7 +191,7 @@ func TestGSPOConvertsFromTheConfiguration(t *testing.T) {
 
 func TestAverageIsOfMergedWeightsNotOfFactors(t *testing.T) {
 	delta := []float32{0}                                     // A = 1, B = 0
-	require.NoError(t, AverageDelta(delta, []float32{6}, .5)) // A = 3, B = 2
+	require.NoError(t, AverageDelta(delta, []float32{0}, []float32{6}, .5)) // A = 3, B = 2
 	require.Equal(t, []float32{3}, delta)
 	require.NotEqual(t, float32((3+1)/2*(2+0)/2), delta[0], "the average of the factors")
 }
@@ -199,13 +199,13 @@ func TestAverageIsOfMergedWeightsNotOfFactors(t *testing.T) {
 func TestAverageMovesWhereBF16CannotMove(t *testing.T) {
 	initial, delta, merged := []float32{1}, []float32{0}, []float32{0}
 	for range 300 {
-		require.NoError(t, AverageDelta(delta, []float32{.0625}, .999))
+		require.NoError(t, AverageDelta(delta, []float32{1}, []float32{1.0625}, .999))
 	}
 	require.NoError(t, Merge(merged, initial, delta))
 	require.InDelta(t, 1.016206, merged[0], 1e-6)
 	require.InDelta(t, .7407, math.Pow(.999, 300), 1e-4)
 	require.InDelta(t, .6064, math.Pow(.999, 500), 1e-4)
 
-	require.Error(t, AverageDelta(delta, nil, .5))
+	require.Error(t, AverageDelta(delta, nil, nil, .5))
 	require.Error(t, Merge(merged, initial, nil))
 }

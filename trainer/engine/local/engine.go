@@ -18,6 +18,7 @@ import (
 	"github.com/trinity-lab/trinity/trainer/imageproc"
 	"github.com/trinity-lab/trinity/trainer/model/qwenvl"
 	"github.com/trinity-lab/trinity/trainer/optim"
+	"github.com/trinity-lab/trinity/trainer/policy"
 	"github.com/trinity-lab/trinity/trainer/sample"
 	"github.com/trinity-lab/trinity/trainer/spec"
 	"github.com/trinity-lab/trinity/trainer/tokenizer"
@@ -220,10 +221,11 @@ func (e *Engine) Average(ctx context.Context, dst, src engine.Slot, decay float6
 	if dst != engine.Verifier || src != engine.Policy {
 		return fmt.Errorf("average %q into %q: the CPU engine averages %q into %q", src, dst, engine.Policy, engine.Verifier)
 	}
-	keep, take := float32(decay), float32(1-decay)
-	for i, theta := range e.policy.Flat {
-		e.delta[i] = keep*e.delta[i] + take*(theta-e.initial[i])
-		e.verifier.Flat[i] = e.initial[i] + e.delta[i]
+	if err := policy.AverageDelta(e.delta, e.initial, e.policy.Flat, decay); err != nil {
+		return err
+	}
+	if err := policy.Merge(e.verifier.Flat, e.initial, e.delta); err != nil {
+		return err
 	}
 	e.forgetFeatures(engine.Verifier)
 	return ctx.Err()

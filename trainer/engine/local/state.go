@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/trinity-lab/trinity/trainer/engine"
+	"github.com/trinity-lab/trinity/trainer/policy"
 	"github.com/trinity-lab/trinity/trainer/safetensors"
 )
 
@@ -110,8 +111,8 @@ func (e *Engine) Restore(ctx context.Context, dir string) error {
 	if e.adapters != nil {
 		e.policy.MergeLoRA(&e.workers[0].gemm)
 	}
-	for i, d := range e.delta {
-		e.verifier.Flat[i] = e.initial[i] + d
+	if err := policy.Merge(e.verifier.Flat, e.initial, e.delta); err != nil {
+		return err
 	}
 	e.forgetFeatures(engine.Policy)
 	e.forgetFeatures(engine.Verifier)
