@@ -37,16 +37,17 @@ func (s *Store) AddImages(ctx context.Context, images []experiment.Image) error 
 	return translate(s.pool.SendBatch(ctx, batch).Close(), "list images")
 }
 
-// Claim moves the run that has waited longest to starting, unless limit runs of this home are at work. ok says whether it did.
-func (s *Store) Claim(ctx context.Context, limit int) (run experiment.Run, ok bool, err error) {
+// Claim moves the run that has waited longest to starting, unless limit runs of this home are at work. Runs in except
+// must wait on: their former process is still being looked after. ok says whether it did.
+func (s *Store) Claim(ctx context.Context, limit int, except []string) (run experiment.Run, ok bool, err error) {
 	err = s.inTx(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtext('trinity claim ' || $1))`, s.home); err != nil {
 			return err
 		}
 		var id string
-		err := tx.QueryRow(ctx, `SELECT id FROM runs WHERE status = 'queued' AND home = $1 AND NOT imported
+		err := tx.QueryRow(ctx, `SELECT id FROM runs WHERE status = 'queued' AND home = $1 AND NOT imported AND id <> ALL ($3)
 			AND (SELECT count(*) FROM runs WHERE home = $1 AND NOT imported AND status IN ('starting', 'running', 'paused', 'stopping')) < $2
-			ORDER BY queued, id LIMIT 1 FOR UPDATE SKIP LOCKED`, s.home, limit).Scan(&id)
+			ORDER BY queued, id LIMIT 1 FOR UPDATE SKIP LOCKED`, s.home, limit, except).Scan(&id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}

@@ -72,6 +72,7 @@ func train(args []string) int {
 		case <-terminate:
 			if cfg.Name != "stubborn" {
 				w.Append(spec.KindEnd, step, &spec.End{Status: "stopped", Reason: "asked to"})
+				time.Sleep(300 * time.Millisecond) // the run is stopped in the database before its process has ended
 				return 0
 			}
 		case <-time.After(30 * time.Millisecond):
@@ -129,7 +130,7 @@ func (l *lab) get(id string) experiment.Run {
 
 func (l *lab) await(id string, is func(experiment.Run) bool) experiment.Run {
 	l.t.Helper()
-	require.Eventually(l.t, func() bool { return is(l.get(id)) }, 15*time.Second, 10*time.Millisecond, "%+v", l.get(id))
+	require.Eventually(l.t, func() bool { return is(l.get(id)) }, 60*time.Second, 10*time.Millisecond)
 	return l.get(id)
 }
 
@@ -140,12 +141,12 @@ func step(n int) func(experiment.Run) bool {
 
 func TestRunsToTheEndOneAtATime(t *testing.T) {
 	l := newLab(t)
-	first, second := l.create("works", 4), l.create("works", 2)
+	first, second := l.create("works", 60), l.create("works", 2)
 	l.await(first.ID, func(r experiment.Run) bool { return r.Status == experiment.Running })
 	require.Equal(t, experiment.Queued, l.get(second.ID).Status)
 	got := l.await(first.ID, terminal)
 	require.Equal(t, experiment.Completed, got.Status)
-	require.Equal(t, 4, got.Done)
+	require.Equal(t, 60, got.Done)
 	require.Equal(t, experiment.Completed, l.await(second.ID, terminal).Status)
 	require.False(t, l.get(second.ID).Started.Before(*got.Ended), "the second waits for the first")
 
@@ -193,6 +194,10 @@ func TestStop(t *testing.T) {
 	require.NoError(t, err)
 	got = l.await(run.ID, func(r experiment.Run) bool { return r.Status == experiment.Completed })
 	require.Empty(t, got.Error)
+	attempts, err := l.store.Attempts(t.Context(), run.ID)
+	require.NoError(t, err)
+	require.Len(t, attempts, 2, "it waited for the first process")
+	require.False(t, attempts[1].Started.Before(*attempts[0].Ended))
 }
 
 func TestStubbornTrainerIsKilled(t *testing.T) {
@@ -253,7 +258,7 @@ func TestClaimedButNeverStartedGoesBackToTheQueue(t *testing.T) {
 	l := newLab(t)
 	l.stop()
 	run := l.create("works", 2)
-	_, ok, err := l.store.Claim(t.Context(), 1)
+	_, ok, err := l.store.Claim(t.Context(), 1, []string{})
 	require.NoError(t, err)
 	require.True(t, ok)
 	l.start()

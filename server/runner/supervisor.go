@@ -22,7 +22,7 @@ import (
 type Store interface {
 	Run(ctx context.Context, id string) (experiment.Run, error)
 	SetStatus(ctx context.Context, id string, to experiment.Status, reason string, from ...experiment.Status) (experiment.Run, error)
-	Claim(ctx context.Context, limit int) (experiment.Run, bool, error)
+	Claim(ctx context.Context, limit int, except []string) (experiment.Run, bool, error)
 	Active(ctx context.Context) ([]experiment.Run, error)
 	StartAttempt(ctx context.Context, run string, pid int) error
 	EndAttempt(ctx context.Context, run, exit string) error
@@ -82,15 +82,7 @@ func (s *Supervisor) Wake() {
 
 // Stop asks a run's process to stop: SIGTERM to its group, SIGKILL after the grace.
 func (s *Supervisor) Stop(id string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w := s.watched[id]; w != nil {
-		select {
-		case <-w.stop:
-		default:
-			close(w.stop)
-		}
-	}
+	s.stopWatched(id)
 	s.Wake() // where the process is not watched yet, the next look finds the run stopping
 }
 
@@ -134,12 +126,23 @@ func (s *Supervisor) look(ctx context.Context, wg *sync.WaitGroup) error {
 		}
 	}
 	for {
-		run, ok, err := s.store.Claim(ctx, s.Parallel)
+		// A run resumed at once waits until its former process has ended and what it left is stored.
+		run, ok, err := s.store.Claim(ctx, s.Parallel, s.watching())
 		if err != nil || !ok {
 			return err
 		}
 		s.launch(ctx, wg, run)
 	}
+}
+
+func (s *Supervisor) watching() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := make([]string, 0, len(s.watched))
+	for id := range s.watched {
+		ids = append(ids, id)
+	}
+	return ids
 }
 
 func (s *Supervisor) stopWatched(id string) {
