@@ -36,11 +36,14 @@ func (c *Chooser) Choose(logits []float32, s spec.SamplingConfig, u float64) (in
 	return token, logits[token] - lse
 }
 
-// heat returns the distribution at a temperature.
+// heat returns the distribution at a temperature, which may be as small as a float64 can be.
 func (c *Chooser) heat(logits []float32, temperature float64) []float32 {
 	c.probs = append(c.probs[:0], logits...)
 	if temperature != 1 {
-		cpu.Scale(float32(1/temperature), c.probs)
+		top := slices.Max(logits)
+		for i, v := range logits {
+			c.probs[i] = float32(max(float64(v-top)/temperature, -1e4))
+		}
 	}
 	cpu.Softmax(c.probs)
 	return c.probs
