@@ -66,7 +66,7 @@ found_postgres() {
 }
 
 found_chromium() {
-	for name in headless_shell headless-shell chromium chromium-browser google-chrome google-chrome-stable; do
+	for name in chromium chromium-browser google-chrome; do # the names that web/browser tries
 		has "$name" && return 0
 	done
 	[ -x "$root/Applications/Google Chrome.app/Contents/MacOS/Google Chrome" ] ||
