@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/trinity-lab/trinity/trainer/config"
@@ -42,6 +43,7 @@ var ErrStopped = trinity.ErrStopped
 type Options struct {
 	Log     *slog.Logger
 	Version string // of the program, for the run record
+	ID      string // of a new run: 16 hexadecimal digits; empty draws one
 	Control *trinity.Control
 	// OnStart is called once the journal is open and the model loaded; OnStep after each commit.
 	OnStart func(run spec.Run, from int)
@@ -57,6 +59,9 @@ func Run(ctx context.Context, cfg spec.Config, dir string, o Options) error {
 	}
 	if err := absolutePaths(&cfg); err != nil {
 		return input(err)
+	}
+	if o.ID != "" && !validID.MatchString(o.ID) {
+		return input(fmt.Errorf("run id %q: use 16 hexadecimal digits in lower case", o.ID))
 	}
 	source, err := openSource(cfg)
 	if err != nil {
@@ -74,7 +79,10 @@ func Run(ctx context.Context, cfg spec.Config, dir string, o Options) error {
 		return err
 	}
 	defer w.Close()
-	run := spec.Run{ID: newID(), Config: cfg, Corpus: source.name, Skipped: source.skipped, Version: o.Version}
+	if o.ID == "" {
+		o.ID = newID()
+	}
+	run := spec.Run{ID: o.ID, Config: cfg, Corpus: source.name, Skipped: source.skipped, Version: o.Version}
 	return start(ctx, w, source, run, dir, 0, "", o)
 }
 
@@ -239,6 +247,8 @@ func writePID(dir string) (func(), error) {
 	}
 	return func() { _ = os.Remove(name) }, nil
 }
+
+var validID = regexp.MustCompile(`^[0-9a-f]{16}$`)
 
 func newID() string {
 	var b [8]byte

@@ -17,6 +17,7 @@ import (
 type trainCmd struct {
 	From string   `short:"f" name:"from" required:"" placeholder:"PRESET|FILE" help:"Preset, or YAML file."`
 	Out  string   `short:"o" name:"out" required:"" placeholder:"RUNDIR" help:"Run directory; must not hold a run yet."`
+	ID   string   `name:"run-id" env:"TRINITY_RUN_ID" hidden:"" help:"Name of the run, given by the server: 16 hexadecimal digits."`
 	Set  []string `sep:"none" placeholder:"KEY=VALUE" help:"Change a setting, such as steps=20 or gspo.clip_low=3e-4. May be repeated."`
 }
 
@@ -29,7 +30,10 @@ func (cmd trainCmd) Run(c *Context) error {
 	if err := config.Apply(&cfg, cmd.Set...); err != nil {
 		return usage(err)
 	}
-	return finish(c, cmd.Out, func(o trainer.Options) error { return trainer.Run(c.Ctx, cfg, cmd.Out, o) })
+	return finish(c, cmd.Out, func(o trainer.Options) error {
+		o.ID = cmd.ID
+		return trainer.Run(c.Ctx, cfg, cmd.Out, o)
+	})
 }
 
 type resumeCmd struct {
