@@ -95,6 +95,7 @@ export class Figure {
 class Curve {
   constructor(spec, option, window) {
     this.window = window;
+    this.marks = spec.marks;
     this.raw = option.series.find((series) => series.id === spec.raw);
     this.mean = option.series.find((series) => series.id === spec.mean);
     this.raw.data ??= [];
@@ -116,7 +117,7 @@ class Curve {
     if (Number.isFinite(value)) {
       this.raw.data.push({ value: [step, value] });
       this.largest = Math.max(this.largest, value);
-    } else this.breakAt(step, value);
+    } else if (this.marks) this.breakAt(step, value);
     this.mean.data.push({ value: [step, this.average()] });
   }
 
@@ -136,7 +137,7 @@ class Curve {
 
   // breakAt marks a value that has no height by a line with its name.
   breakAt(step, value) {
-    const line = this.raw.markLine ?? { symbol: ["none", "none"], label: { show: true, formatter: "{b}", color: "--warn" }, lineStyle: { color: "--warn", type: "dotted", width: 1 }, data: [] };
+    const line = this.raw.markLine ?? { symbol: ["none", "none"], label: { show: true, formatter: "{b}", color: "--warn", position: "insideEndTop", fontSize: 10 }, lineStyle: { color: "--warn", type: "dotted", width: 1, opacity: 0.6 }, data: [] };
     line.data.push({ name: String(value), xAxis: step });
     this.raw.markLine = line;
   }

@@ -33,7 +33,10 @@ export function startRun() {
       setText(document.getElementById("phase-name"), `step ${step}: ${data.name}`);
       setText(document.getElementById("phase-count"), `${data.done} of ${data.total}`);
     },
-    status: ({ data }) => showStatus(data),
+    status: ({ data }) => {
+      showStatus(data);
+      learn(live.run);
+    },
     log: ({ data, time }) => addLog(log, data, time),
     candidate: (event) => talk.add(event),
     judgement: (event) => talk.add(event),
@@ -61,6 +64,17 @@ function showStatus({ status, error }) {
   document.getElementById("stop").hidden = ended || status === "stopping";
   document.getElementById("resume").hidden = status !== "stopped" && status !== "failed";
   document.getElementById("phase").hidden = ended;
+}
+
+// learn fills in what is known only once the trainer has opened the model and the corpus.
+async function learn(run) {
+  try {
+    const answer = await fetch(`/api/v1/runs/${run}`);
+    if (!answer.ok) return;
+    const { model, corpus } = await answer.json();
+    if (model) setText(document.querySelector('[data-fact="model"]'), model);
+    if (corpus) setText(document.querySelector('[data-fact="images"]'), corpus);
+  } catch { /* the connection's state says so already */ }
 }
 
 const connection = {

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,8 +92,8 @@ func (s *Site) runFacts(run experiment.Run) []view.Fact {
 	}
 	c := run.Config
 	add("run", run.ID)
-	add("model", run.Model)
-	add("images", run.Corpus)
+	add("model", cmp.Or(run.Model, "not loaded yet"))
+	add("images", cmp.Or(run.Corpus, "not read yet"))
 	if run.Skipped > 0 {
 		add("skipped", fmt.Sprintf("%d files that could not be read", run.Skipped))
 	}

@@ -2,6 +2,7 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"net/url"
@@ -68,7 +69,7 @@ func TestPages(t *testing.T) {
 		b.quiet()
 	})
 
-	dir, _ := simulate(t, 64)
+	dir := simulate(t, 64, func(string, int) {})
 	run := take(t, c, dir)
 	runURL := base + "/runs/" + run.ID
 
@@ -118,6 +119,7 @@ func TestPages(t *testing.T) {
 		b.run(do(`localStorage.clear(); delete document.documentElement.dataset.theme`))
 		b.quiet()
 	})
+	t.Run("live", func(t *testing.T) { testLive(t, b, c, base) })
 	t.Run("episodes", func(t *testing.T) {
 		b.t = t
 		b.visit(runURL + "/episodes")
@@ -163,6 +165,37 @@ func TestPages(t *testing.T) {
 	})
 }
 
+// testLive watches a run whose journal grows: points come without a reload, the zoom stays, and the averages that the page
+// adds are the server's.
+func testLive(t *testing.T, b *tab, c config.Config, base string) {
+	b.t = t
+	const first, steps = 12, 24
+	averages := `JSON.stringify(echarts.getInstanceByDom(document.querySelector("[data-plot=correct]")).getOption().series.map(s => s.data.map(d => d.value)))`
+	table := `[...document.querySelectorAll(".windows tbody tr:not([hidden])")].map(row => row.innerText).join("\n")`
+	var id string
+	simulate(t, steps, func(dir string, step int) {
+		switch step {
+		case first - 1:
+			id = take(t, c, dir).ID
+			b.visit(base + "/runs/" + id)
+			b.run(until(`document.getElementById("connection").dataset.state === "live"`), chromedp.Click(chromedp.CSS(`[data-zoom=in]`)), do(`window.sameDocument = true`))
+			require.Equal(t, "12", eval[string](b, `document.querySelector("[data-plot=fact]").dataset.points`))
+		case steps - 1:
+			take(t, c, dir)
+		}
+	})
+	b.run(until(`document.querySelector("[data-plot=fact]").dataset.points === "24"`))
+	require.True(t, eval[bool](b, `window.sameDocument`))
+	require.Equal(t, []float64{25, 75}, eval[[]float64](b, `(({start, end}) => [start, end])(echarts.getInstanceByDom(document.querySelector("[data-plot=fact]")).getOption().dataZoom[0])`))
+	require.Equal(t, "24 of 24 steps", eval[string](b, `document.getElementById("steps-done").textContent`))
+	require.Contains(t, eval[string](b, `document.getElementById("talk-place").textContent`), "step 23")
+	curves, rows := eval[string](b, averages), eval[string](b, table)
+	b.visit(base + "/runs/" + id)
+	requireCurves(t, eval[string](b, averages), curves)
+	require.Equal(t, eval[string](b, table), rows)
+	b.quiet()
+}
+
 // visit opens a page and waits until it has run.
 func (b *tab) visit(url string) {
 	b.t.Helper()
@@ -186,4 +219,25 @@ func (b *tab) look(name string) {
 		}
 	}
 	b.size(1440, 900, "light")
+}
+
+// requireCurves compares series of [step, value] pairs; sums in another order may differ in the last digits.
+func requireCurves(t *testing.T, want, got string) {
+	t.Helper()
+	var a, b [][][2]*float64
+	require.NoError(t, json.Unmarshal([]byte(want), &a))
+	require.NoError(t, json.Unmarshal([]byte(got), &b))
+	require.Equal(t, len(a), len(b))
+	for i := range a {
+		require.Equal(t, len(a[i]), len(b[i]), "points of series %d", i)
+		for j := range a[i] {
+			for k := range 2 {
+				x, y := a[i][j][k], b[i][j][k]
+				require.Equal(t, x == nil, y == nil)
+				if x != nil {
+					require.InDelta(t, *x, *y, 1e-9)
+				}
+			}
+		}
+	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/trinity-lab/trinity/server/experiment"
 	"github.com/trinity-lab/trinity/trainer/config"
 	"github.com/trinity-lab/trinity/trainer/engine"
 	"github.com/trinity-lab/trinity/trainer/journal"
@@ -157,8 +158,8 @@ func (f figures) Draw(seed uint64, step, n int) []int {
 	return rand.New(rand.NewPCG(seed, uint64(step))).Perm(f.Len())[:n]
 }
 
-// simulate writes the journal of a run played by actors into a new directory and returns it with the run's configuration.
-func simulate(t *testing.T, steps int) (dir string, cfg spec.Config) {
+// simulate writes the journal of a run played by actors into a new directory. onStep is called after each commit.
+func simulate(t *testing.T, steps int, onStep func(dir string, step int)) (dir string) {
 	t.Helper()
 	cfg, err := config.Load("windtunnel")
 	require.NoError(t, err)
@@ -175,11 +176,12 @@ func simulate(t *testing.T, steps int) (dir string, cfg spec.Config) {
 	writer, err := journal.Create(dir)
 	require.NoError(t, err)
 	require.NoError(t, writer.Append(spec.KindRun, 0, &spec.Run{
-		ID: "00c0ffee00c0ffee", Config: cfg, Model: "Qwen3-VL 1.6M", Corpus: "60 wind-tunnel figures", Version: "test",
+		ID: experiment.NewRunID(), Config: cfg, Model: "Qwen3-VL 1.6M", Corpus: "60 wind-tunnel figures", Version: "test",
 	}))
 	require.NoError(t, trinity.Run(t.Context(), trinity.Options{
 		Config: cfg, Engine: actors{corpus, steps}, Corpus: figures{corpus}, Oracle: truth{corpus}, Sink: writer, Dir: dir,
+		OnStep: func(step int, _ spec.Step) { onStep(dir, step) },
 	}))
 	require.NoError(t, writer.Close())
-	return dir, cfg
+	return dir
 }

@@ -72,6 +72,7 @@ type DrawnCurve struct {
 	Label  string   `json:"label"`
 	Raw    string   `json:"raw"`
 	Mean   string   `json:"mean"`
+	Marks  bool     `json:"marks"` // values that are not finite are marked
 	Tail   [][2]any `json:"tail"`
 }
 
@@ -109,26 +110,27 @@ func draw(p Panel, steps int) Drawn {
 	for _, c := range p.Curves {
 		raw, mean := c.Metric+" raw", c.Metric+" mean"
 		line.MultiSeries = append(line.MultiSeries, rawSeries(c, raw), meanSeries(c, mean))
-		drawn.Curves = append(drawn.Curves, DrawnCurve{Metric: c.Metric, Label: c.Label, Raw: raw, Mean: mean, Tail: pairs(c.Tail)})
+		drawn.Curves = append(drawn.Curves, DrawnCurve{Metric: c.Metric, Label: c.Label, Raw: raw, Mean: mean, Marks: !c.Oracle, Tail: pairs(c.Tail)})
 	}
 	line.Validate()
 	drawn.Option = line.JSON()
 	return drawn
 }
 
-// rawSeries draws every step's own value as a point, and a value that is not finite as a labelled line, since it has no height.
+// rawSeries draws every step's own value as a point, and a reward that is not finite as a labelled line, since it has no
+// height. The oracle's rates are often means over nothing, so they only leave a gap.
 func rawSeries(c Curve, id string) charts.SingleSeries {
 	data := make([]opts.ScatterData, 0, len(c.Raw))
 	var broken []opts.MarkLineNameXAxisItem
 	for _, p := range c.Raw {
 		if finite(p.Value) {
 			data = append(data, opts.ScatterData{Value: [2]any{p.Step, p.Value}})
-		} else {
+		} else if !c.Oracle {
 			broken = append(broken, opts.MarkLineNameXAxisItem{Name: Text(p.Value), XAxis: p.Step})
 		}
 	}
-	s := charts.SingleSeries{Name: c.Label, Id: id, Type: "scatter", Data: data, Symbol: "circle", SymbolSize: 4}
-	color, opacity := "--accent", float32(0.35)
+	s := charts.SingleSeries{Name: c.Label, Id: id, Type: "scatter", Data: data, Symbol: "circle", SymbolSize: 5}
+	color, opacity := "--accent", float32(0.4)
 	if c.Oracle {
 		color, s.Symbol = "--ink", "triangle"
 		opacity = 0.2
@@ -137,8 +139,8 @@ func rawSeries(c Curve, id string) charts.SingleSeries {
 	if len(broken) > 0 {
 		s.ConfigureSeriesOpts(charts.WithMarkLineNameXAxisItemOpts(broken...), charts.WithMarkLineStyleOpts(opts.MarkLineStyle{
 			Symbol:    []string{"none", "none"},
-			Label:     &opts.Label{Show: opts.Bool(true), Formatter: "{b}", Color: "--warn"},
-			LineStyle: &opts.LineStyle{Color: "--warn", Type: "dotted", Width: 1},
+			Label:     &opts.Label{Show: opts.Bool(true), Formatter: "{b}", Color: "--warn", Position: "insideEndTop", FontSize: 10},
+			LineStyle: &opts.LineStyle{Color: "--warn", Type: "dotted", Width: 1, Opacity: opts.Float(0.6)},
 		}))
 	}
 	return s
