@@ -76,7 +76,7 @@ func (cmd journalCatCmd) check() error {
 	}
 	for _, k := range cmd.Kind {
 		if _, err := spec.NewData(k); err != nil {
-			return fmt.Errorf("journal cat: --kind %q is unknown; see docs for the kinds", k)
+			return fmt.Errorf("journal cat: --kind %q is unknown; use run, phase, candidate, judgement, rollout, dispute, step, checkpoint, rewind, end or log", k)
 		}
 	}
 	return nil
