@@ -100,7 +100,7 @@ class Curve {
     this.mean = option.series.find((series) => series.id === spec.mean);
     this.raw.data ??= [];
     this.mean.data ??= [];
-    this.largest = this.raw.data.reduce((most, { value }) => Math.max(most, value[1]), 0);
+    this.largest = this.raw.data.reduce((most, [, value]) => Math.max(most, value), 0);
     this.tail = (spec.tail ?? []).map(([step, value]) => [step, number(value)]);
   }
 
@@ -111,14 +111,14 @@ class Curve {
   add(step, value) {
     if (this.tail.some(([s]) => s >= step)) this.drop(step);
     const previous = this.tail.at(-1);
-    if (previous && step !== previous[0] + 1) this.mean.data.push({ value: [previous[0] + 1, null] });
+    if (previous && step !== previous[0] + 1) this.mean.data.push([previous[0] + 1, null]);
     this.tail.push([step, value]);
     if (this.tail.length > 2 * this.window) this.tail.shift(); // more than one window, so that repeated steps leave enough
     if (Number.isFinite(value)) {
-      this.raw.data.push({ value: [step, value] });
+      this.raw.data.push([step, value]);
       this.largest = Math.max(this.largest, value);
     } else if (this.marks) this.breakAt(step, value);
-    this.mean.data.push({ value: [step, this.average()] });
+    this.mean.data.push([step, this.average()]);
   }
 
   // average is the trailing mean of the server: it starts anew after a missing step and after a value that is not finite.
@@ -144,7 +144,7 @@ class Curve {
 
   // drop forgets a step and what followed, which the feed is about to repeat.
   drop(to) {
-    const before = (item) => item.value[0] < to;
+    const before = ([step]) => step < to;
     this.raw.data = this.raw.data.filter(before);
     this.mean.data = this.mean.data.filter(before);
     this.tail = this.tail.filter(([step]) => step < to);

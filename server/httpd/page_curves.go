@@ -9,8 +9,9 @@ import (
 	"github.com/trinity-lab/trinity/web/view"
 )
 
-// maxPoints is how many points of a curve a page carries; longer curves keep their minima and maxima.
-const maxPoints = 2000
+// maxPoints is how many points of a curve a page carries, about two for each pixel of a panel; longer curves keep their
+// minima and maxima.
+const maxPoints = 600
 
 // line is a curve of a panel.
 type line struct {

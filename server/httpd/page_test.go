@@ -3,6 +3,7 @@ package httpd_test
 import (
 	"encoding/json"
 	"log/slog"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -207,4 +208,42 @@ func TestPagesThatAreNotThere(t *testing.T) {
 		require.Contains(t, mainText(s.get(target, 404)), "Not found", target)
 	}
 	require.Equal(t, 404, s.post("/runs/0123456789abcdef/stop", nil).Code)
+}
+
+// A long run's page stays small and fast: its curves are thinned out, and what a spike looks like is kept.
+func TestRunPageOfALongRun(t *testing.T) {
+	const steps = 3000
+	store := pg.Store(t)
+	log := slog.New(slog.DiscardHandler)
+	service := experiment.NewService(store, nil, presets{}, t.TempDir(), time.Now)
+	pages, err := httpd.NewSite(service, log, time.Now)
+	require.NoError(t, err)
+	images := ingest.NewImages(t.TempDir())
+	s := &site{t, service, httpd.New(httpd.Options{Service: service, Images: images, Pages: pages, Log: log})}
+	dir := filepath.Join(t.TempDir(), "run")
+	writer, err := journal.Create(dir)
+	require.NoError(t, err)
+	require.NoError(t, writer.Append(spec.KindRun, 0, &spec.Run{ID: experiment.NewRunID(), Config: servertest.Config(t, steps)}))
+	for i := range steps {
+		metrics := map[string]spec.Float{}
+		for k, name := range spec.Figure2 {
+			metrics[name] = spec.Float(0.4 + 0.2*math.Sin(float64(i*(k+1))))
+		}
+		if i == 1234 {
+			metrics[spec.MetricRFact] = 0.987654
+		}
+		require.NoError(t, writer.Append(spec.KindStep, i, &spec.Step{Metrics: metrics}))
+	}
+	require.NoError(t, writer.Close())
+	run, err := ingest.Import(t.Context(), store, ingest.New(store, images, log), dir)
+	require.NoError(t, err)
+
+	r := httptest.NewRequestWithContext(t.Context(), "GET", "/runs/"+run.ID, nil)
+	r.Header.Set("Accept-Encoding", "gzip")
+	began := time.Now()
+	w := s.send(r)
+	t.Logf("%d steps: %d bytes in %s", steps, w.Body.Len(), time.Since(began))
+	require.Equal(t, 200, w.Code)
+	require.Less(t, w.Body.Len(), 200<<10)
+	require.Contains(t, s.get("/runs/"+run.ID, 200).Find("id", "figure").FirstChild.Data, "[1234,0.987654]", "the spike is kept")
 }

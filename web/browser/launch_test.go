@@ -160,7 +160,7 @@ func TestPageOutlivesTheServer(t *testing.T) {
 	b.within(4*time.Minute, until(points+` === 16`), until(`document.getElementById("status").textContent === "completed"`))
 	require.True(t, eval[bool](b, `window.sameDocument`))
 	require.Equal(t, "live", eval[string](b, `document.getElementById("connection").dataset.state`))
-	steps := eval[[]int](b, `echarts.getInstanceByDom(document.querySelector("[data-plot=fact]")).getOption().series[0].data.map(d => d.value[0])`)
+	steps := eval[[]int](b, `echarts.getInstanceByDom(document.querySelector("[data-plot=fact]")).getOption().series[0].data.map(([step]) => step)`)
 	for i, step := range steps {
 		require.Equal(t, i, step, "no step is missing or out of order")
 	}

@@ -104,7 +104,7 @@ func TestDraw(t *testing.T) {
 				Series  []struct {
 					ID, Type  string
 					LineStyle struct{ Color, Type string }
-					Data      []struct{ Value [2]any }
+					Data      [][2]any
 					MarkLine  struct {
 						Data []struct {
 							Name  string
@@ -129,7 +129,7 @@ func TestDraw(t *testing.T) {
 	require.Equal(t, "NaN", points.MarkLine.Data[0].Name)
 	require.Equal(t, 1, points.MarkLine.Data[0].XAxis)
 	require.Equal(t, "Infinity", points.MarkLine.Data[1].Name)
-	require.Equal(t, [2]any{1.0, nil}, mean.Data[1].Value, "the line breaks at NaN")
+	require.Equal(t, [2]any{1.0, nil}, mean.Data[1], "the line breaks at NaN")
 	require.Equal(t, [2]any{1.0, "NaN"}, panel.Curves[0].Tail[1])
 
 	oracle := panel.Option.Series[3]

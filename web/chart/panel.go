@@ -120,11 +120,11 @@ func draw(p Panel, steps int) Drawn {
 // rawSeries draws every step's own value as a point, and a reward that is not finite as a labelled line, since it has no
 // height. The oracle's rates are often means over nothing, so they only leave a gap.
 func rawSeries(c Curve, id string) charts.SingleSeries {
-	data := make([]opts.ScatterData, 0, len(c.Raw))
+	data := make([][2]any, 0, len(c.Raw))
 	var broken []opts.MarkLineNameXAxisItem
 	for _, p := range c.Raw {
 		if finite(p.Value) {
-			data = append(data, opts.ScatterData{Value: [2]any{p.Step, p.Value}})
+			data = append(data, [2]any{p.Step, round(p.Value)})
 		} else if !c.Oracle {
 			broken = append(broken, opts.MarkLineNameXAxisItem{Name: Text(p.Value), XAxis: p.Step})
 		}
@@ -147,13 +147,13 @@ func rawSeries(c Curve, id string) charts.SingleSeries {
 }
 
 func meanSeries(c Curve, id string) charts.SingleSeries {
-	data := make([]opts.LineData, 0, len(c.Mean))
+	data := make([][2]any, 0, len(c.Mean))
 	for _, p := range c.Mean {
 		var value any // null breaks the line
 		if finite(p.Value) {
-			value = p.Value
+			value = round(p.Value)
 		}
-		data = append(data, opts.LineData{Value: [2]any{p.Step, value}})
+		data = append(data, [2]any{p.Step, value})
 	}
 	color := "--accent"
 	if c.Oracle {
@@ -167,6 +167,9 @@ func meanSeries(c Curve, id string) charts.SingleSeries {
 	)
 	return s
 }
+
+// round keeps six decimals: more than a chart shows, and a third of the page's weight.
+func round(x float64) float64 { return math.Round(x*1e6) / 1e6 }
 
 func pairs(points []Point) [][2]any {
 	out := make([][2]any, len(points))
