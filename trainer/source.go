@@ -1,9 +1,7 @@
 package trainer
 
 import (
-	"crypto/sha256"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,7 +83,7 @@ func openWindtunnel(cfg spec.Config) (*source, error) {
 		return nil, fmt.Errorf("corpus.path: %w", err)
 	}
 	return &source{
-		images: figures(c.Len()),
+		images: c,
 		at: func(i int) (trinity.Image, error) {
 			im, err := c.At(i)
 			return trinity.Image{SHA256: im.SHA256, Bytes: im.Bytes}, err
@@ -94,20 +92,6 @@ func openWindtunnel(cfg spec.Config) (*source, error) {
 		name:   fmt.Sprintf("%d wind-tunnel figures", c.Len()),
 		close:  func() {},
 	}, nil
-}
-
-// figures is a number of figures to draw from.
-type figures int
-
-func (f figures) Len() int { return int(f) }
-
-// Draw takes figures from one permutation after another, so that none comes twice before the others have had their turn.
-func (f figures) Draw(seed uint64, step, n int) []int {
-	n = min(n, int(f))
-	steps := int(f) / n
-	key := sha256.Sum256(fmt.Appendf(nil, "figures\x00%d\x00%d", seed, step/steps))
-	from := step % steps * n
-	return rand.New(rand.NewChaCha8(key)).Perm(int(f))[from : from+n]
 }
 
 // truth is the wind tunnel's oracle.

@@ -178,16 +178,16 @@ func TestNothingToRead(t *testing.T) {
 	require.True(t, strings.Contains(err.Error(), "a folder of images"))
 }
 
-func ofSize(n int) *Corpus { return &Corpus{images: make([]Image, n)} }
-
 func TestDrawIsAFunctionOfSeedAndStep(t *testing.T) {
 	// Written down so that a change of the generator does not go unseen.
-	require.Equal(t, []int{5, 1, 7}, ofSize(10).Draw(0, 1, 3))
-	require.Equal(t, ofSize(10).Draw(7, 2, 3), ofSize(10).Draw(7, 2, 3))
-	require.NotEqual(t, ofSize(100).Draw(7, 0, 100), ofSize(100).Draw(8, 0, 100))
-	require.NotEqual(t, ofSize(100).Draw(7, 0, 100), ofSize(100).Draw(7, 1, 100))
-	require.Empty(t, ofSize(10).Draw(7, 0, 0))
-	require.Empty(t, ofSize(10).Draw(7, -1, 3))
+	require.Equal(t, []int{5, 1, 7}, Draw(10, 0, 1, 3))
+	require.Equal(t, Draw(10, 7, 2, 3), Draw(10, 7, 2, 3))
+	require.NotEqual(t, Draw(100, 7, 0, 100), Draw(100, 8, 0, 100))
+	require.NotEqual(t, Draw(100, 7, 0, 100), Draw(100, 7, 1, 100))
+	require.Empty(t, Draw(10, 7, 0, 0))
+	require.Empty(t, Draw(10, 7, -1, 3))
+	require.Empty(t, Draw(0, 7, 0, 3))
+	require.Equal(t, Draw(10, 7, 2, 3), (&Corpus{images: make([]Image, 10)}).Draw(7, 2, 3))
 }
 
 func TestDrawWithoutReplacementInAnEpoch(t *testing.T) {
@@ -199,7 +199,7 @@ func TestDrawWithoutReplacementInAnEpoch(t *testing.T) {
 		epoch := rapid.IntRange(0, 1000).Draw(t, "epoch")
 		seen := map[int]bool{}
 		for s := range steps {
-			for _, i := range ofSize(size).Draw(seed, epoch*steps+s, n) {
+			for _, i := range Draw(size, seed, epoch*steps+s, n) {
 				require.False(t, seen[i], "drawn twice")
 				require.True(t, i >= 0 && i < size)
 				seen[i] = true
@@ -210,7 +210,7 @@ func TestDrawWithoutReplacementInAnEpoch(t *testing.T) {
 }
 
 func TestDrawMoreThanThereAre(t *testing.T) {
-	got := ofSize(3).Draw(1, 5, 7)
+	got := Draw(3, 1, 5, 7)
 	require.Len(t, got, 7)
 	for _, part := range [][]int{got[:3], got[3:6]} {
 		require.ElementsMatch(t, []int{0, 1, 2}, part)
@@ -220,7 +220,7 @@ func TestDrawMoreThanThereAre(t *testing.T) {
 func TestDrawIsUniform(t *testing.T) {
 	counts := make([]int, 7) // 2 of 7: every image misses some epochs
 	for step := range 30000 {
-		for _, i := range ofSize(7).Draw(3, step, 2) {
+		for _, i := range Draw(7, 3, step, 2) {
 			counts[i]++
 		}
 	}

@@ -2,17 +2,20 @@ package corpus
 
 import "math/bits"
 
-// Draw returns the n images of a step, as indices for At. It is a function of
-// the seed, the step, n and the corpus alone, so that resuming needs no state.
+// Draw returns the n images of a step, as indices for At; see the function.
+func (c *Corpus) Draw(seed uint64, step, n int) []int { return Draw(len(c.images), seed, step, n) }
+
+// Draw returns n of 0 to size-1 for a step. It is a function of its arguments
+// alone, so that resuming needs no state. Nothing is drawn where n or size is
+// below 1, or step below 0.
 //
-// An epoch is Len()/n steps over a new permutation; what remains of it is left
-// to later epochs. So an image comes at most once in an epoch, and never twice
-// in a step unless n exceeds Len(), where whole permutations follow each other.
-func (c *Corpus) Draw(seed uint64, step, n int) []int {
-	if n <= 0 || step < 0 {
+// An epoch is size/n steps over a new permutation; what remains of it is left
+// to later epochs. So a number comes at most once in an epoch, and never twice
+// in a step unless n exceeds size, where whole permutations follow each other.
+func Draw(size int, seed uint64, step, n int) []int {
+	if size <= 0 || n <= 0 || step < 0 {
 		return nil
 	}
-	size := len(c.images)
 	if n > size {
 		rounds := (n + size - 1) / size
 		var out []int

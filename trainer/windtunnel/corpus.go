@@ -52,6 +52,9 @@ func newCorpus(seed uint64, n int, split Split) (*Corpus, error) {
 // Len is the number of figures.
 func (c *Corpus) Len() int { return c.n }
 
+// Draw returns the n figures of a step, as indices for At, drawn as those of a folder are.
+func (c *Corpus) Draw(seed uint64, step, n int) []int { return corpus.Draw(c.n, seed, step, n) }
+
 // SceneAt is the truth of figure i, and the generator that draws it from there on: its pixels, then anything about it.
 func (c *Corpus) SceneAt(i int) (Scene, *rand.Rand) {
 	rng := rand.New(rand.NewPCG(c.seed, c.stream+uint64(i)))
