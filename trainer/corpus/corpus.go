@@ -109,21 +109,28 @@ func (c *Corpus) list() (paths []string, others int, err error) {
 			others++
 			return nil
 		}
-		// Root refuses links that lead out. A pipe is never opened: it would block.
-		if st, err := c.root.Stat(p); err != nil || !st.Mode().IsRegular() {
-			if err == nil {
-				err = ErrNotFile
-			} else if d.Type()&fs.ModeSymlink != 0 {
-				err = fmt.Errorf("%w: %w", ErrNotFile, err)
-			}
+		if err := c.checkFile(p, d); err != nil {
 			c.skipped = append(c.skipped, Skip{p, err})
-			return nil
+		} else {
+			paths = append(paths, p)
 		}
-		paths = append(paths, p)
 		return nil
 	})
 	slices.Sort(paths)
 	return paths, others, err
+}
+
+// checkFile says why a path cannot be read as a file. Root refuses links that
+// lead out. A pipe is never opened: it would block.
+func (c *Corpus) checkFile(p string, d fs.DirEntry) error {
+	st, err := c.root.Stat(p)
+	switch {
+	case err != nil && d.Type()&fs.ModeSymlink != 0:
+		return fmt.Errorf("%w: %w", ErrNotFile, err)
+	case err == nil && !st.Mode().IsRegular():
+		return ErrNotFile
+	}
+	return err
 }
 
 // readAll hashes and checks the files, a few at a time.
