@@ -10,39 +10,23 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/trinity-lab/trinity/trainer/config"
+	"github.com/trinity-lab/trinity/trainer/engine/enginetest"
 	"github.com/trinity-lab/trinity/trainer/engine/local"
 	"github.com/trinity-lab/trinity/trainer/journal"
 	"github.com/trinity-lab/trinity/trainer/spec"
-	"github.com/trinity-lab/trinity/trainer/tokenizer"
 )
-
-const tinyConfig = `{"model_type":"qwen3_vl","image_token_id":%d,"vision_start_token_id":%d,"vision_end_token_id":%d,"tie_word_embeddings":true,
-"text_config":{"vocab_size":%d,"hidden_size":32,"intermediate_size":64,"num_hidden_layers":2,"num_attention_heads":2,"num_key_value_heads":1,"head_dim":16,
-"rms_norm_eps":1e-6,"rope_theta":10000,"rope_scaling":{"mrope_section":[4,2,2],"mrope_interleaved":true,"rope_type":"default"},"hidden_act":"silu"},
-"vision_config":{"depth":1,"hidden_size":16,"intermediate_size":32,"num_heads":2,"in_channels":3,"patch_size":4,"temporal_patch_size":1,"spatial_merge_size":2,
-"out_hidden_size":32,"num_position_embeddings":16,"deepstack_visual_indexes":[0],"hidden_act":"gelu_pytorch_tanh"}}`
-
-const tinyProcessor = `{"patch_size":4,"merge_size":2,"temporal_patch_size":1,"min_pixels":64,"max_pixels":1024,"image_mean":[0.5,0.5,0.5],"image_std":[0.5,0.5,0.5]}`
 
 // tinyModel writes an untrained checkpoint of the real architecture: it babbles, but every part of the trainer runs.
 func tinyModel(t testing.TB) string {
 	t.Helper()
-	specials := []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"}
-	tok, err := tokenizer.Train(slices.Values([]string{"user assistant ask solve screen grade what is the height of the red bar 1 2 3"}),
-		tokenizer.TrainOptions{VocabSize: 300, Specials: specials})
-	require.NoError(t, err)
-	tk, err := tokenizer.Parse(tok)
-	require.NoError(t, err)
-	id := func(s string) int32 { i, ok := tk.ID(s); require.True(t, ok); return i }
+	text, tok, processor := enginetest.TinyFiles(t, true)
 	dir := t.TempDir()
-	text := fmt.Sprintf(tinyConfig, id("<|image_pad|>"), id("<|vision_start|>"), id("<|vision_end|>"), tk.VocabSize())
-	require.NoError(t, local.Create(dir, local.Files{Config: []byte(text), Tokenizer: tok, Preprocessor: []byte(tinyProcessor)}, 1))
+	require.NoError(t, local.Create(dir, local.Files{Config: text, Tokenizer: tok, Preprocessor: processor}, 1))
 	return dir
 }
 
@@ -190,18 +174,4 @@ func TestBrokenModelIsRecorded(t *testing.T) {
 	require.Equal(t, []spec.Kind{spec.KindRun, spec.KindEnd}, kinds)
 	require.NoError(t, os.WriteFile(tokens, good, 0o644))
 	require.NoError(t, Resume(context.Background(), dir, Options{}))
-}
-
-func TestFiguresAreDrawnWithoutRepetition(t *testing.T) {
-	f := figures(10)
-	seen := map[int]int{}
-	for step := range 3 {
-		for _, i := range f.Draw(1, step, 3) {
-			seen[i]++
-		}
-	}
-	require.Len(t, seen, 9)
-	require.Equal(t, f.Draw(1, 5, 3), f.Draw(1, 5, 3))
-	require.NotEqual(t, f.Draw(1, 0, 10), f.Draw(2, 0, 10))
-	require.Len(t, f.Draw(1, 0, 10), 10)
 }
