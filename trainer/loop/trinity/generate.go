@@ -39,7 +39,9 @@ func (s *step) generate(ctx context.Context, phase string, slot engine.Slot, req
 		s.tokens[phase] += len(c.Tokens)
 		return handle(c.Request, c.Sample, c)
 	}}
-	clock(0)
+	if err := clock(0); err != nil {
+		return err
+	}
 	err := s.Engine.Generate(ctx, slot, requests, func(c engine.Completion) {
 		if c.Request < 0 || c.Request >= len(requests) || c.Sample < 0 || c.Sample >= requests[c.Request].N {
 			cancel(fmt.Errorf("engine: completion %d of request %d was not asked for", c.Sample, c.Request))

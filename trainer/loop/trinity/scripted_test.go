@@ -29,7 +29,6 @@ type scripted struct {
 	Policy, Verifier float64
 	images           map[string]bool
 	shuffle          *rand.Rand
-	mu               sync.Mutex
 	requests         []engine.Request // everything asked for
 	slots            []engine.Slot
 	updates          [][]engine.Sample

@@ -37,13 +37,7 @@ func (s *step) solve(ctx context.Context) error {
 
 // withQuestion lists the episodes with a selected question.
 func (s *step) withQuestion() []*episode {
-	var out []*episode
-	for _, e := range s.episodes {
-		if e.selected != nil {
-			out = append(out, e)
-		}
-	}
-	return out
+	return where(s.episodes, func(e *episode) bool { return e.selected != nil })
 }
 
 // What decided a rollout's correctness where the rules did not.

@@ -34,11 +34,10 @@ func one(t testing.TB) spec.Config {
 
 // script answers by role and index; a role's list is cycled, and "TRUNCATED:" marks a cut-off reply.
 type script struct {
-	ask, solve    []string
-	screen        map[string]string // by answer proposed
-	grade, same   []string
-	dispute       []string
-	graded, equal int
+	ask, solve  []string
+	screen      map[string]string // by answer proposed
+	grade, same []string
+	dispute     []string
 }
 
 func (s *script) reply(r engine.Request, sample int, _ float64) (string, bool) {
@@ -453,7 +452,8 @@ func TestRecordsAreOrdered(t *testing.T) {
 	at := map[spec.Kind]int{}
 	final := map[spec.Kind]bool{}
 	for _, r := range o.records {
-		index, done := -1, false
+		var index int
+		var done bool
 		switch d := r.Data.(type) {
 		case *spec.Candidate:
 			index, done = d.Slot*100+d.G, d.Final
@@ -685,7 +685,7 @@ func TestEqualSeedsGiveEqualDigests(t *testing.T) {
 }
 
 // resume continues a journal from its last checkpoint with a fresh engine, as trainer.Resume does.
-func resume(t *testing.T, ctx context.Context, cfg spec.Config, dir string, before func(string) error) error {
+func resume(ctx context.Context, t *testing.T, cfg spec.Config, dir string, before func(string) error) error {
 	w, err := journal.Open(dir)
 	require.NoError(t, err)
 	defer w.Close()
@@ -721,7 +721,7 @@ func TestStoppedAndResumedRunsHaveTheDigestOfAWholeOne(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			left := 1 + rng.IntN(40)
 			crash := rng.IntN(2) == 0
-			err := resume(t, ctx, cfg, dir, func(string) error {
+			err := resume(ctx, t, cfg, dir, func(string) error {
 				left--
 				switch {
 				case left > 0:
