@@ -7,6 +7,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// requireParsed wants what was parsed, or ErrMalformed with part in its message unless part is empty.
+func requireParsed(t *testing.T, want, got any, err error, part string) {
+	t.Helper()
+	if part == "" {
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		return
+	}
+	require.ErrorIs(t, err, ErrMalformed)
+	require.ErrorContains(t, err, part)
+}
+
 func TestQuestioner(t *testing.T) {
 	const qa = `{"question": "How many bars are red?", "answer": "3"}`
 	want := QA{Question: "How many bars are red?", Answer: "3"}
@@ -59,13 +71,7 @@ func TestQuestioner(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := Questioner(tt.text, tt.o)
-			if tt.err == "" {
-				require.NoError(t, err)
-				require.Equal(t, tt.want, got)
-				return
-			}
-			require.ErrorIs(t, err, ErrMalformed)
-			require.ErrorContains(t, err, tt.err)
+			requireParsed(t, tt.want, got, err, tt.err)
 		})
 	}
 }
@@ -102,13 +108,7 @@ func TestSolver(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := Solver(tt.text, tt.o)
-			if tt.err == "" {
-				require.NoError(t, err)
-				require.Equal(t, tt.answer, got.Answer)
-				return
-			}
-			require.ErrorIs(t, err, ErrMalformed)
-			require.ErrorContains(t, err, tt.err)
+			requireParsed(t, tt.answer, got.Answer, err, tt.err)
 		})
 	}
 }

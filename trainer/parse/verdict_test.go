@@ -47,13 +47,7 @@ func TestScreening(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, err := Screening(tt.text)
-			if tt.err == "" {
-				require.NoError(t, err)
-				require.Equal(t, tt.want, got)
-				return
-			}
-			require.ErrorIs(t, err, ErrMalformed)
-			require.ErrorContains(t, err, tt.err)
+			requireParsed(t, tt.want, got, err, tt.err)
 		})
 	}
 }
