@@ -74,8 +74,9 @@ func (a real) power(e real) (real, bool) {
 		return inexact(math.Pow(a.f, e.f))
 	}
 	n := int(e.rat.Num().Int64())
-	r, ok := real{rat: big.NewRat(1, 1), f: 1}, true
+	r := real{rat: big.NewRat(1, 1), f: 1}
 	for range max(n, -n) {
+		var ok bool
 		if r, ok = r.combine('*', a); !ok {
 			return real{}, false
 		}

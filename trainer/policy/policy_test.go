@@ -190,7 +190,7 @@ func TestGSPOConvertsFromTheConfiguration(t *testing.T) {
 }
 
 func TestAverageIsOfMergedWeightsNotOfFactors(t *testing.T) {
-	delta := []float32{0}                                     // A = 1, B = 0
+	delta := []float32{0}                                                   // A = 1, B = 0
 	require.NoError(t, AverageDelta(delta, []float32{0}, []float32{6}, .5)) // A = 3, B = 2
 	require.Equal(t, []float32{3}, delta)
 	require.NotEqual(t, float32((3+1)/2*(2+0)/2), delta[0], "the average of the factors")

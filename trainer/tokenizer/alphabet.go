@@ -23,16 +23,7 @@ func newAlphabet() *alphabet {
 	return a
 }
 
-// spell writes raw bytes in the alphabet.
-func (a *alphabet) spell(raw string) string {
-	out := make([]rune, len(raw))
-	for i := range len(raw) {
-		out[i] = a.runes[raw[i]]
-	}
-	return string(out)
-}
-
-// raw undoes spell; false if token has a rune outside the alphabet.
+// raw is the bytes that a token spells; false if token has a rune outside the alphabet.
 func (a *alphabet) raw(token string) (string, bool) {
 	out := make([]byte, 0, len(token))
 	for _, r := range token {

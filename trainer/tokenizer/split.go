@@ -81,7 +81,7 @@ func splitterFor(pattern string) (splitter, error) {
 	}
 	re, err := regexp2.Compile(pattern, regexp2.None)
 	if err != nil {
-		return nil, fmt.Errorf("%w: pre_tokenizer pattern: %v", ErrUnsupported, err)
+		return nil, fmt.Errorf("%w: pre_tokenizer pattern: %w", ErrUnsupported, err)
 	}
 	return regexSplitter(re), nil
 }

@@ -184,7 +184,7 @@ func (v *solver) run(f Form) string {
 	for i, e := range v.Entities {
 		total += e.Value
 		lo, hi = min(lo, e.Value), max(hi, e.Value)
-		tail := ""
+		var tail string
 		switch f {
 		case AskLargest, AskSmallest:
 			word, better := "max", e.Value > best.Value

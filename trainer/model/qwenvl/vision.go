@@ -38,7 +38,7 @@ type VisionNet struct {
 }
 
 type visionActivations struct {
-	x, h1, mean1, inv1, qkv, rotated, probs, out, mid, h2, mean2, inv2, fc1, tanh, act []float32
+	x, h1, mean1, inv1, qkv, probs, out, mid, h2, mean2, inv2, fc1, tanh, act []float32
 }
 
 type mergerActivations struct{ normed, mean, inv, fc1, act, out []float32 }

@@ -87,8 +87,10 @@ func texts(tables []windtunnel.Table) iter.Seq[string] {
 			}
 		}
 		for _, word := range []string{"user\n", "assistant\n", "system\n"} {
-			if !yield(word) || !yield(word) {
-				return
+			for range 2 {
+				if !yield(word) {
+					return
+				}
 			}
 		}
 	}
