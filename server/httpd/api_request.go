@@ -43,7 +43,7 @@ func explain(err error) error {
 	if name, ok := strings.CutPrefix(err.Error(), `json: unknown field "`); ok {
 		return experiment.Invalid(strings.TrimSuffix(name, `"`), "is unknown; leave it out or correct its name")
 	}
-	return fmt.Errorf("%w: the body is not the JSON object expected: %v", errBadRequest, err)
+	return fmt.Errorf("%w: the body is not the JSON object expected: %w", errBadRequest, err)
 }
 
 // query reads parameters, collecting faults.

@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"strings"
@@ -84,31 +85,16 @@ func (a *api) listRuns(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (a *api) getRun(w http.ResponseWriter, r *http.Request) error {
-	run, err := a.Service.Run(r.Context(), chi.URLParam(r, "id"))
-	if err != nil {
-		return err
+// answerRun answers with the run that do returns for the id in the path.
+func answerRun(status int, do func(ctx context.Context, id string) (experiment.Run, error)) func(http.ResponseWriter, *http.Request) error {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		run, err := do(r.Context(), chi.URLParam(r, "id"))
+		if err != nil {
+			return err
+		}
+		writeJSON(w, status, run)
+		return nil
 	}
-	writeJSON(w, http.StatusOK, run)
-	return nil
-}
-
-func (a *api) stopRun(w http.ResponseWriter, r *http.Request) error {
-	run, err := a.Service.Stop(r.Context(), chi.URLParam(r, "id"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusAccepted, run)
-	return nil
-}
-
-func (a *api) resumeRun(w http.ResponseWriter, r *http.Request) error {
-	run, err := a.Service.Resume(r.Context(), chi.URLParam(r, "id"))
-	if err != nil {
-		return err
-	}
-	writeJSON(w, http.StatusAccepted, run)
-	return nil
 }
 
 // unsupported answers for actions that this version's trainer can't take.

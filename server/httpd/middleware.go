@@ -1,6 +1,7 @@
 package httpd
 
 import (
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -121,7 +122,7 @@ func (a *api) recoverPanics(next http.Handler) http.Handler {
 			if p == nil {
 				return
 			}
-			if p == http.ErrAbortHandler {
+			if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 				panic(p) // net/http's own way to drop a connection
 			}
 			a.Log.Error("handler panicked", slog.String("path", r.URL.Path), slog.Any("panic", p), slog.String("stack", string(debug.Stack())))

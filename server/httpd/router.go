@@ -92,9 +92,9 @@ func (a *api) routes(r chi.Router) {
 		r.Post("/validate", a.handle(a.validateRun))
 		r.Get("/runs", a.handle(a.listRuns))
 		r.Post("/runs", a.handle(a.createRun))
-		r.Get("/runs/{id}", a.handle(a.getRun))
-		r.Post("/runs/{id}/stop", a.handle(a.stopRun))
-		r.Post("/runs/{id}/resume", a.handle(a.resumeRun))
+		r.Get("/runs/{id}", a.handle(answerRun(http.StatusOK, a.Service.Run)))
+		r.Post("/runs/{id}/stop", a.handle(answerRun(http.StatusAccepted, a.Service.Stop)))
+		r.Post("/runs/{id}/resume", a.handle(answerRun(http.StatusAccepted, a.Service.Resume)))
 		for _, action := range []string{"pause", "checkpoint", "fork"} {
 			r.Post("/runs/{id}/"+action, a.handle(a.unsupported(action)))
 		}
