@@ -37,7 +37,7 @@ func Invalid(field, format string, args ...any) error {
 
 // FieldErrors collects every spec.FieldError joined or wrapped in err, in order.
 func FieldErrors(err error) []spec.FieldError {
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // errors.As would find the first only; this walks the whole tree
 	case nil:
 		return nil
 	case spec.FieldError:

@@ -16,7 +16,7 @@ import (
 	"path/filepath"
 	"regexp"
 
-	_ "golang.org/x/image/webp"
+	_ "golang.org/x/image/webp" // a format that a corpus may hold
 
 	"github.com/trinity-lab/trinity/server/experiment"
 )

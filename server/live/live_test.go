@@ -3,6 +3,7 @@ package live_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -254,6 +255,6 @@ func TestClientThatDoesNotReadIsDropped(t *testing.T) {
 }
 
 func isTimeout(err error) bool {
-	n, ok := err.(net.Error)
-	return ok && n.Timeout()
+	var n net.Error
+	return errors.As(err, &n) && n.Timeout()
 }
