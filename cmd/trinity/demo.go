@@ -190,6 +190,6 @@ func openBrowser(ctx context.Context, address string) {
 	}
 	cmd := exec.CommandContext(afterwards(ctx), path, address)
 	if cmd.Start() == nil {
-		go cmd.Wait()
+		go func() { _ = cmd.Wait() }() // only so that no zombie stays
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -117,10 +118,16 @@ func memory() check {
 	if err != nil {
 		return k
 	}
-	var total, available float64
+	kib := map[string]float64{}
 	for line := range strings.Lines(string(b)) {
-		fmt.Sscanf(line, "MemTotal: %g kB", &total)
-		fmt.Sscanf(line, "MemAvailable: %g kB", &available)
+		name, value, _ := strings.Cut(line, ":")
+		if n, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64); err == nil {
+			kib[name] = n
+		}
+	}
+	total, available := kib["MemTotal"], kib["MemAvailable"]
+	if total == 0 {
+		return k
 	}
 	k.Found = fmt.Sprintf("%.1f GiB, %.1f GiB available", total/(1<<20), available/(1<<20))
 	if available < 1<<20 {

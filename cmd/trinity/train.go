@@ -57,7 +57,7 @@ func finish(c *Context, dir string, train func(trainer.Options) error) error {
 		err = nil
 	case errors.Is(err, trainer.ErrStopped):
 		status = "stopped"
-		if err == trainer.ErrStopped { // nothing else went wrong: a stop that was asked for is no failure
+		if err == trainer.ErrStopped { //nolint:errorlint // a stop that was asked for is no failure, unless something else went wrong too
 			fmt.Fprintf(c.Stderr, "stopped; continue with: trinity resume %s\n", dir)
 			err = nil
 		}
