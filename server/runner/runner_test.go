@@ -94,7 +94,14 @@ type lab struct {
 func newLab(t *testing.T) *lab {
 	l := &lab{t: t, store: pg.Store(t), runs: t.TempDir()}
 	l.start()
-	t.Cleanup(func() { l.stop() })
+	t.Cleanup(func() {
+		l.stop()
+		dirs, err := filepath.Glob(filepath.Join(l.runs, "*"))
+		require.NoError(t, err)
+		for _, dir := range dirs { // a trainer that has written its end may take a second to exit
+			require.Eventually(t, func() bool { _, alive := find(dir); return !alive }, 60*time.Second, 10*time.Millisecond)
+		}
+	})
 	return l
 }
 
