@@ -203,7 +203,7 @@ func (c *Cluster) run(ctx context.Context) error {
 		return err
 	}
 	if err := c.waitReady(ctx, 5*time.Minute); err != nil {
-		c.stop()
+		err = errors.Join(err, c.stop())
 		return fmt.Errorf("start Postgres (see %s): %w%s", c.place.log(), err, c.logTail())
 	}
 	return c.createDatabase(ctx)
@@ -288,7 +288,7 @@ func (c *Cluster) settings() []string {
 
 func (c *Cluster) start() error {
 	if info, err := os.Stat(c.place.log()); err == nil && info.Size() > 16<<20 {
-		os.Rename(c.place.log(), c.place.log()+".1") // best effort: a long log is no reason not to start
+		_ = os.Rename(c.place.log(), c.place.log()+".1") // best effort: a long log is no reason not to start
 	}
 	logFile, err := os.OpenFile(c.place.log(), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -311,7 +311,7 @@ func (c *Cluster) start() error {
 }
 
 func reap(cmd *exec.Cmd, exited chan struct{}) {
-	cmd.Wait() // the exit status is in Postgres's log
+	_ = cmd.Wait() // the exit status is in Postgres's log
 	close(exited)
 }
 
