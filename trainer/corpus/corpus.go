@@ -97,7 +97,7 @@ func (c *Corpus) list() (paths []string, others int, err error) {
 			return err
 		case err != nil: // a folder that may not be read
 			c.skipped = append(c.skipped, Skip{p, err})
-			return nil
+			return nil //nolint:nilerr // noted; the others can be read
 		case p != "." && strings.HasPrefix(d.Name(), "."):
 			if d.IsDir() {
 				return fs.SkipDir

@@ -1,7 +1,6 @@
 package nn
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -247,5 +246,5 @@ func TestGrowKeepsCapacity(t *testing.T) {
 	a := Grow(&buf, 10)
 	b := Grow(&buf, 4)
 	require.Len(t, b, 4)
-	require.Same(t, &a[0], &b[0], fmt.Sprint("no new allocation"))
+	require.Same(t, &a[0], &b[0], "no new allocation")
 }
