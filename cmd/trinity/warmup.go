@@ -10,7 +10,7 @@ import (
 type warmupCmd struct {
 	Output    string `short:"o" required:"" placeholder:"DIR" help:"Folder that receives the checkpoint; an unfinished warm-up in it is resumed."`
 	Seed      uint64 `default:"1" help:"Equal seeds give equal checkpoints."`
-	Examples  int    `default:"160000" help:"Figures to learn from."`
+	Examples  int    `default:"64000" help:"Figures to learn from."`
 	Threads   int    `help:"CPU threads; 0 means all cores."`
 	Snapshots []int  `placeholder:"N" help:"Also export the model after N figures, to DIR/snapshot-N."`
 }
