@@ -94,6 +94,15 @@ type Report struct {
 	OwnReason   Share            `json:"reasoning_score_own"` // on what the Solver itself wrote
 	Equivalence Share            `json:"equivalence"`
 	Dispute     Share            `json:"dispute"`
+	Forms       []FormReport     `json:"forms"` // by form of question, over the questions that the Solver was given
+}
+
+// FormReport is how the Solver and the Verifier do on one form of question. Answers screened are right or wrong equally often.
+type FormReport struct {
+	Form   string    `json:"form"`
+	Level  int       `json:"level"`
+	Solver Share     `json:"solver"`
+	CorrA  Confusion `json:"screening_corr_a"`
 }
 
 // Measure runs all roles of the policy on held-out figures.
@@ -103,6 +112,10 @@ func Measure(ctx context.Context, e engine.Engine, o Options) (Report, error) {
 		return Report{}, err
 	}
 	m := &measurement{Options: o, engine: e, report: Report{Figures: o.Figures, Temperature: o.Temperature, Verifier: o.Verifier, Format: map[string]Share{}}}
+	for f := range len(windtunnel.Weights{}) {
+		q := windtunnel.Question{Form: windtunnel.Form(f)}
+		m.report.Forms = append(m.report.Forms, FormReport{Form: q.Form.String(), Level: q.Level()})
+	}
 	const together = 50
 	for at := 0; at < o.Figures; at += together {
 		if err := m.batch(ctx, corpus, at, min(at+together, o.Figures)); err != nil {
@@ -191,7 +204,9 @@ func (m *measurement) ask(i int, image string, s windtunnel.Scene) {
 		m.queue(i, image, windtunnel.RoleQuestioner, windtunnel.PromptQuestioner, func(text string, truncated bool) { m.questioner(i, image, s, text, truncated) })
 	}
 	for level := range 4 {
-		m.solver(i, image, s, s.DrawQuestion(rng, levelWeights(level+1), true))
+		q := s.DrawQuestion(rng, levelWeights(level+1), true)
+		m.solver(i, image, s, q)
+		m.screen(i, image, s, q, rng)
 	}
 	for _, t := range s.Turns(rng, windtunnel.Mix{Screening: 2, Reasoning: 2, Equivalence: 1, Dispute: 1}) {
 		m.turn(i, image, s, t)
@@ -232,7 +247,9 @@ func (m *measurement) solver(i int, image string, s windtunnel.Scene, q windtunn
 	m.queue(i, image, windtunnel.RoleSolver, s.SolverTurn(q).Prompt, func(text string, truncated bool) {
 		sol, err := parse.Solver(text, parse.Options{RequireThink: true, Truncated: truncated})
 		m.format(windtunnel.RoleSolver, err == nil)
-		m.report.Solver[q.Level()-1].add(err == nil && s.Judge(q.Text(), sol.Answer).AnswerRight)
+		right := err == nil && s.Judge(q.Text(), sol.Answer).AnswerRight
+		m.report.Solver[q.Level()-1].add(right)
+		m.report.Forms[q.Form].Solver.add(right)
 		if err != nil {
 			return
 		}
@@ -244,6 +261,20 @@ func (m *measurement) solver(i int, image string, s windtunnel.Scene, q windtunn
 				m.report.OwnReason.add(err == nil && got.Score == want.Score)
 			})
 		}
+	})
+}
+
+// screen has a right or a wrong answer to a grounded question judged.
+func (m *measurement) screen(i int, image string, s windtunnel.Scene, q windtunnel.Question, rng *rand.Rand) {
+	given := s.Solve(q).Answer
+	if rng.IntN(2) == 0 {
+		given = s.WrongAnswer(rng, q, given)
+	}
+	right := s.Judge(q.Text(), given).AnswerRight
+	m.queue(i, image, windtunnel.RoleScreening, s.ScreenTurn(q.Text(), given).Prompt, func(text string, _ bool) {
+		got, err := parse.Screening(text)
+		m.format(windtunnel.RoleScreening, err == nil)
+		m.report.Forms[q.Form].CorrA.add(right, got.FactQ == 1 && got.CorrA == 1)
 	})
 }
 
@@ -314,6 +345,10 @@ func (r Report) Markdown() string {
 	row("reasoning score right (the Solver's own)", r.OwnReason)
 	row("equivalence right", r.Equivalence)
 	row("dispute right", r.Dispute)
+	b.WriteString("\n| form of question | level | Solver right | wrong answers passed | right answers refused | trials |\n|---|---|---|---|---|---|\n")
+	for _, f := range r.Forms {
+		fmt.Fprintf(&b, "| %s | %d | %.0f%% | %.0f%% | %.0f%% | %d |\n", f.Form, f.Level, 100*f.Solver.Rate(), 100*f.CorrA.FPR(), 100*(1-f.CorrA.TPR()), f.Solver.Trials)
+	}
 	return b.String()
 }
 

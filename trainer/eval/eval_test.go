@@ -105,7 +105,16 @@ func TestMeasureGivesThePerfectModelFullMarks(t *testing.T) {
 	require.Zero(t, r.Equivalence.Hits, "prose is no verdict")
 	require.Zero(t, r.Format[windtunnel.RoleEquivalence].Hits)
 
+	screened := 0
+	for _, f := range r.Forms {
+		require.Equal(t, f.Solver.Trials, f.Solver.Hits, f.Form)
+		require.Zero(t, f.CorrA.FP+f.CorrA.FN, f.Form)
+		screened += f.CorrA.TP + f.CorrA.TN
+	}
+	require.Equal(t, 4*60, screened)
+
 	table := r.Markdown()
+	require.Contains(t, table, "| Which {n} is closest to the mean? | 4 | 100% | 0% | 0% |")
 	require.Contains(t, table, "| Solver, level 4 | 100.0% |")
 	b, err := json.Marshal(r)
 	require.NoError(t, err)

@@ -95,6 +95,9 @@ type Question struct {
 	Number int // 1..MaxValue-1
 }
 
+// String is the form's template, such as "Which {n} is closest to the mean?".
+func (f Form) String() string { return templates[f] }
+
 // Level is 1..4 (F.3: observable, single-step, multi-step, conceptual).
 func (q Question) Level() int { return levels[q.Form] }
 
