@@ -149,7 +149,7 @@ const (
 
 // Difficulty .7 with one of four right: chal .75, R_Q .70875; nothing else about the image is disputed.
 func TestWorkedImage(t *testing.T) {
-	o := play(t, worked(answers("7", "8", "9", "6")...))
+	o := play(t, worked(answers("7", "8", "9", "6")...), "optimizer.learning_rate=1e-3", "optimizer.warmup_steps=5")
 	require.Len(t, o.candidates, 4)
 	for g, want := range []float64{.70875, -.5, 0, .06} {
 		require.InDelta(t, want, o.candidates[g].Reward, tolerance, "candidate %d", g)
@@ -434,7 +434,7 @@ func TestGateOffTakesEveryWellFormedCandidate(t *testing.T) {
 
 func TestFixedVerifierIsNeverAveraged(t *testing.T) {
 	s := worked(answers("7", "8", "9", "6")...)
-	o := play(t, s, "steps=3")
+	o := play(t, s, "steps=3", "verifier.ema_decay=0.98")
 	require.Equal(t, 3, o.engine.averages)
 	last := o.judgements[len(o.judgements)-1]
 	require.Equal(t, spec.VerifierVersion{Update: "ema", EMAStep: 2, Decay: .98}, last.Verifier)
