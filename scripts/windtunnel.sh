@@ -1,6 +1,6 @@
 #!/bin/sh
 # windtunnel.sh OUT [WEAK]: measures the shipped checkpoint and runs the experiments of docs/windtunnel.md into the folder
-# OUT: three seeds, the Verifier's gate off, and a weak Verifier: WEAK is the checkpoint that the warm-up makes after 24,000
+# OUT: three seeds, a Verifier that never moves, the gate off, and a weak Verifier: WEAK is the checkpoint that the warm-up makes after 24,000
 # of its 64,000 figures. Without it the whole warm-up is run first, which takes more than an hour on two cores.
 # Two runs are at work at a time, each on one thread: threads change no result. Prints the tables. What is in OUT already is
 # not run again, so an interrupted script goes on where it stopped.
@@ -37,6 +37,7 @@ done
 	run gate-off verifier.gate=false
 ) &
 run seed-2 seed=2
+run fixed verifier.update=fixed
 run weak "verifier.path=$weak" verifier.update=fixed
 wait
 
@@ -46,11 +47,11 @@ for table in checkpoint-1 checkpoint-0; do
 done
 printf '\n### three seeds\n\n'
 "$trinity" journal windows "$out/seed-1" "$out/seed-2" "$out/seed-3"
-for name in gate-off weak; do
+for name in fixed gate-off weak; do
 	printf '\n### %s\n\n' "$name"
 	"$trinity" journal windows "$out/$name"
 done
-for name in seed-1 seed-2 seed-3 gate-off weak; do
+for name in seed-1 seed-2 seed-3 fixed gate-off weak; do
 	printf '\n### %s: the policy afterwards, on held-out figures\n\n' "$name"
 	cat "$out/$name.eval.md"
 done
