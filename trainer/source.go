@@ -88,31 +88,8 @@ func openWindtunnel(cfg spec.Config) (*source, error) {
 			im, err := c.At(i)
 			return trinity.Image{SHA256: im.SHA256, Bytes: im.Bytes}, err
 		},
-		oracle: truth{c},
+		oracle: c,
 		name:   fmt.Sprintf("%d wind-tunnel figures", c.Len()),
 		close:  func() {},
 	}, nil
-}
-
-// truth is the wind tunnel's oracle.
-type truth struct{ corpus *windtunnel.Corpus }
-
-// Judge implements trinity.Oracle.
-func (t truth) Judge(image, question, answer string) spec.OracleVerdict {
-	scene, ok := t.corpus.Scene(image)
-	if !ok {
-		return spec.OracleVerdict{}
-	}
-	v := scene.Judge(question, answer)
-	return spec.OracleVerdict{Parsed: v.Parsed, Grounded: v.Grounded, Right: v.AnswerRight, Level: v.Level, Answer: v.Answer}
-}
-
-// GradeReasoning implements trinity.Oracle.
-func (t truth) GradeReasoning(image, question, reasoning string) (float64, bool) {
-	scene, ok := t.corpus.Scene(image)
-	if !ok {
-		return 0, false
-	}
-	score, _, ok := scene.GradeReasoning(question, reasoning)
-	return score, ok
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/trinity-lab/trinity/trainer/answer"
+	"github.com/trinity-lab/trinity/trainer/spec"
 )
 
 // Verdict is the exact truth about a question and an answer to it.
@@ -27,6 +28,27 @@ func (s Scene) Judge(question, given string) Verdict {
 		v.AnswerRight = sameAnswer(truth.Answer, given)
 	}
 	return v
+}
+
+// Judge is the oracle about a figure of the corpus, by its SHA-256; empty for other images. With GradeReasoning it makes
+// a corpus the loop's oracle.
+func (c *Corpus) Judge(image, question, given string) spec.OracleVerdict {
+	scene, ok := c.Scene(image)
+	if !ok {
+		return spec.OracleVerdict{}
+	}
+	v := scene.Judge(question, given)
+	return spec.OracleVerdict{Parsed: v.Parsed, Grounded: v.Grounded, Right: v.AnswerRight, Level: v.Level, Answer: v.Answer}
+}
+
+// GradeReasoning is the true score of reasoning about a figure of the corpus; ok is false where there is none.
+func (c *Corpus) GradeReasoning(image, question, reasoning string) (score float64, ok bool) {
+	scene, ok := c.Scene(image)
+	if !ok {
+		return 0, false
+	}
+	score, _, ok = scene.GradeReasoning(question, reasoning)
+	return score, ok
 }
 
 // sameAnswer compares as the trainer's rules do, where also "the red bar" means "red".

@@ -126,36 +126,11 @@ func (a actors) solve(rng *rand.Rand, scene windtunnel.Scene, question string, w
 	return fmt.Sprintf("<think>%s</think>\n<answer>\\boxed{%s}</answer>", reasoning, answer)
 }
 
-// truth is the oracle of the wind tunnel.
-type truth struct{ corpus *windtunnel.Corpus }
-
-func (o truth) Judge(image, question, answer string) spec.OracleVerdict {
-	scene, ok := o.corpus.Scene(image)
-	if !ok {
-		return spec.OracleVerdict{}
-	}
-	v := scene.Judge(question, answer)
-	return spec.OracleVerdict{Parsed: v.Parsed, Grounded: v.Grounded, Right: v.AnswerRight, Level: v.Level, Answer: v.Answer}
-}
-
-func (o truth) GradeReasoning(image, question, reasoning string) (float64, bool) {
-	scene, ok := o.corpus.Scene(image)
-	if !ok {
-		return 0, false
-	}
-	score, _, ok := scene.GradeReasoning(question, reasoning)
-	return score, ok
-}
-
 type figures struct{ *windtunnel.Corpus }
 
 func (f figures) At(i int) (trinity.Image, error) {
 	image, err := f.Corpus.At(i)
 	return trinity.Image{SHA256: image.SHA256, Bytes: image.Bytes}, err
-}
-
-func (f figures) Draw(seed uint64, step, n int) []int {
-	return rand.New(rand.NewPCG(seed, uint64(step))).Perm(f.Len())[:n]
 }
 
 // simulate writes the journal of a run played by actors into a new directory. onStep is called after each commit.
@@ -179,7 +154,7 @@ func simulate(t *testing.T, steps int, onStep func(dir string, step int)) (dir s
 		ID: experiment.NewRunID(), Config: cfg, Model: "Qwen3-VL 1.6M", Corpus: "60 wind-tunnel figures", Version: "test",
 	}))
 	require.NoError(t, trinity.Run(t.Context(), trinity.Options{
-		Config: cfg, Engine: actors{corpus, steps}, Corpus: figures{corpus}, Oracle: truth{corpus}, Sink: writer, Dir: dir,
+		Config: cfg, Engine: actors{corpus, steps}, Corpus: figures{corpus}, Oracle: corpus, Sink: writer, Dir: dir,
 		OnStep: func(step int, _ spec.Step) { onStep(dir, step) },
 	}))
 	require.NoError(t, writer.Close())

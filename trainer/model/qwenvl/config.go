@@ -62,6 +62,7 @@ type VisionConfig struct {
 const (
 	visionEps   = 1e-6
 	visionTheta = 1e4
+	maxHeadDim  = 256 // of the decoder; every released checkpoint has 128
 )
 
 // LoadConfig reads and validates a config.json. Unsupported values are refused with the field's name.
@@ -126,7 +127,7 @@ func (c *Config) validate() error {
 		}
 	}
 	refuse(t.Heads%t.KVHeads != 0, "text_config.num_key_value_heads is %d; it must divide num_attention_heads, %d", t.KVHeads, t.Heads)
-	refuse(t.HeadDim%2 != 0, "text_config.head_dim is %d; it must be even", t.HeadDim)
+	refuse(t.HeadDim%2 != 0 || t.HeadDim > maxHeadDim, "text_config.head_dim is %d; it must be even, and %d or less", t.HeadDim, maxHeadDim)
 	refuse(t.HiddenAct != "silu", "text_config.hidden_act is %q; supported: silu", t.HiddenAct)
 	refuse(t.AttentionBias, "text_config.attention_bias is true; supported: false")
 	refuse(!(t.RMSNormEps > 0), "text_config.rms_norm_eps is %g; use a positive number", t.RMSNormEps)

@@ -116,7 +116,7 @@ func (d *Decoder) Step(w *Weights, streams []*Stream, tokens []int32) []float32 
 func (d *Decoder) attend(l *textLayer, li int, s *Stream, row, cos, sin, out []float32) {
 	n, t := d.n, &d.n.c.Text
 	hd, width := t.HeadDim, t.KVHeads*t.HeadDim
-	var head [256]float32
+	var head [maxHeadDim]float32
 	for h := range t.Heads + t.KVHeads {
 		gain := l.qNorm
 		if h >= t.Heads {
