@@ -31,27 +31,33 @@ for verifier in 1 0; do
 	[ -s "$out/checkpoint-$verifier.md" ] || "$trinity" eval --model "$model" --figures 500 --verifier "$verifier" >"$out/checkpoint-$verifier.md"
 done
 [ -f "$weak/model.safetensors" ] || "$trinity" warmup -o "$out/warmup" --examples 64000 --snapshots 24000
+[ -s "$out/checkpoint-weak.md" ] || "$trinity" eval --model "$weak" --figures 500 --verifier 0 >"$out/checkpoint-weak.md"
 (
 	run seed-1 seed=1
 	run seed-3 seed=3
+	run fixed verifier.update=fixed
 	run gate-off verifier.gate=false
 ) &
+other=$!
 run seed-2 seed=2
-run fixed verifier.update=fixed
-run weak "verifier.path=$weak" verifier.update=fixed
-wait
+for seed in 1 2 3; do
+	run "weak-$seed" "seed=$seed" "verifier.path=$weak" verifier.update=fixed
+done
+wait "$other"
 
-for table in checkpoint-1 checkpoint-0; do
+for table in checkpoint-1 checkpoint-0 checkpoint-weak; do
 	printf '\n### %s\n\n' "$table"
 	cat "$out/$table.md"
 done
-printf '\n### three seeds\n\n'
-"$trinity" journal windows "$out/seed-1" "$out/seed-2" "$out/seed-3"
-for name in fixed gate-off weak; do
+for name in seed weak; do
+	printf '\n### %s: three seeds\n\n' "$name"
+	"$trinity" journal windows "$out/$name-1" "$out/$name-2" "$out/$name-3"
+done
+for name in fixed gate-off; do
 	printf '\n### %s\n\n' "$name"
 	"$trinity" journal windows "$out/$name"
 done
-for name in seed-1 seed-2 seed-3 fixed gate-off weak; do
+for name in seed-1 seed-2 seed-3 fixed gate-off weak-1 weak-2 weak-3; do
 	printf '\n### %s: the policy afterwards, on held-out figures\n\n' "$name"
 	cat "$out/$name.eval.md"
 done
