@@ -154,6 +154,19 @@ func do(script string) chromedp.Action[chromedp.Void] {
 	return chromedp.Evaluate[chromedp.Void](script)
 }
 
+// click clicks an element. A page that moves may replace the node between its being found and being clicked; it is then
+// looked for again.
+func click(selector string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		for {
+			_, err := chromedp.Click(chromedp.CSS(selector))(ctx, t)
+			if err == nil || !strings.Contains(err.Error(), "Could not find node") {
+				return err
+			}
+		}
+	})
+}
+
 // until waits until an expression holds, also on a page that a navigation brings.
 func until(expression string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {

@@ -105,7 +105,7 @@ func (b *tab) launch(base, steps string) {
 	for key, value := range map[string]string{"name": "from a browser", "steps": steps, "corpus.images_per_step": "2", "questioner.samples": "2", "solver.samples": "2"} {
 		b.run(chromedp.SetValue(chromedp.CSS(`[name="`+key+`"]`), value))
 	}
-	b.run(chromedp.Click(chromedp.CSS(`button[value=launch]`)), until(`location.pathname.startsWith("/runs/") && document.readyState === "complete"`),
+	b.run(click(`button[value=launch]`), until(`location.pathname.startsWith("/runs/") && document.readyState === "complete"`),
 		do(`window.sameDocument = true`))
 	require.Equal(b.t, "from a browser", eval[string](b, `document.querySelector("h1").textContent`))
 }
@@ -132,8 +132,8 @@ func TestLaunchedRunMovesThePage(t *testing.T) {
 	require.Positive(t, eval[int](b, `document.querySelectorAll("#talk .turn").length`))
 	require.False(t, eval[bool](b, `document.getElementById("windows").hidden`))
 
-	b.run(chromedp.Click(chromedp.CSS(`a[data-key=e]`)), until(`document.querySelectorAll(".card").length === 6`),
-		chromedp.Click(chromedp.CSS(`.card a`)), until(`location.pathname.startsWith("/episodes/") && document.readyState === "complete"`))
+	b.run(click(`a[data-key=e]`), until(`document.querySelectorAll(".card").length === 6`),
+		click(`.card a`), until(`location.pathname.startsWith("/episodes/") && document.readyState === "complete"`))
 	require.Equal(t, 2, eval[int](b, `document.querySelectorAll("article[aria-label^=Candidate]").length`))
 	require.True(t, eval[bool](b, `document.querySelector(".shown").naturalWidth > 0`))
 	require.Zero(t, eval[int](b, `[...document.querySelectorAll(".tag.warn")].filter(n => n.textContent.includes("the signals give")).length`))

@@ -110,11 +110,11 @@ func TestPages(t *testing.T) {
 			return eval[[]float64](b, `(({start, end}) => [start, end])(echarts.getInstanceByDom(document.querySelector("[data-plot=verifier]")).getOption().dataZoom[0])`)
 		}
 		require.Equal(t, []float64{0, 100}, zoom())
-		b.run(chromedp.Click(chromedp.CSS(`[data-zoom=in]`)))
+		b.run(click(`[data-zoom=in]`))
 		require.Equal(t, []float64{25, 75}, zoom(), "all panels follow")
-		b.run(chromedp.Click(chromedp.CSS(`[data-toggle-theme]`)))
+		b.run(click(`[data-toggle-theme]`))
 		require.Equal(t, []float64{25, 75}, zoom(), "a change of theme keeps the zoom")
-		b.run(chromedp.Click(chromedp.CSS(`[data-toggle-theme]`)), chromedp.KeyEvent("0"))
+		b.run(click(`[data-toggle-theme]`), chromedp.KeyEvent("0"))
 		require.Equal(t, []float64{0, 100}, zoom())
 		b.run(do(`localStorage.clear(); delete document.documentElement.dataset.theme`))
 		b.quiet()
@@ -178,7 +178,7 @@ func testLive(t *testing.T, b *tab, c config.Config, base string) {
 		case first - 1:
 			id = take(t, c, dir).ID
 			b.visit(base + "/runs/" + id)
-			b.run(until(`document.getElementById("connection").dataset.state === "live"`), chromedp.Click(chromedp.CSS(`[data-zoom=in]`)), do(`window.sameDocument = true`))
+			b.run(until(`document.getElementById("connection").dataset.state === "live"`), click(`[data-zoom=in]`), do(`window.sameDocument = true`))
 			require.Equal(t, "12", eval[string](b, `document.querySelector("[data-plot=fact]").dataset.points`))
 		case steps - 1:
 			take(t, c, dir)
