@@ -56,7 +56,7 @@ const (
 )
 
 // The curriculum, as shares of the figures after which a phase ends. Reading bars in order is what breaks the plateau where
-// the text model does not look at the picture yet; with all kinds of figure at once it lasts five times as long.
+// the text model does not look at the picture yet; with all kinds of figure at once it outlasted every trial.
 const (
 	readBars     = 0.07 // list the bars of bar charts
 	readAll      = 0.13 // list what any figure shows
