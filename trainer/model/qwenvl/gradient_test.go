@@ -177,6 +177,30 @@ func slicesRepeat(v int32, n int) []int32 {
 	return s
 }
 
+// Hidden(0) are the embeddings, and Logits are the head's view of the last one: their log-probs are Forward's.
+func TestHiddenStatesLeadFromEmbeddingsToLogits(t *testing.T) {
+	c := tinyConfig()
+	f := newFixture(c, 17)
+	features := f.vision.Forward(f.w, f.images)
+	b := f.batch(features)
+	lp := append([]float32(nil), f.text.Forward(f.w, b)...)
+	d := c.Text.HiddenSize
+	require.Equal(t, f.w.text.embed[int(b.Tokens[0])*d:int(b.Tokens[0]+1)*d], f.text.Hidden(0)[:d])
+	require.Equal(t, features[0].Tokens, f.text.Hidden(0)[b.Images[0].Start*d:][:len(features[0].Tokens)])
+	rows := make([]int, b.Rows())
+	for i := range rows {
+		rows[i] = i
+	}
+	for layer := range c.Text.Layers + 1 {
+		require.Len(t, f.text.Hidden(layer), b.Rows()*d)
+	}
+	logits := f.text.Logits(f.w, rows)
+	for i, r := range b.TargetRow {
+		row := logits[int(r)*c.Text.VocabSize:][:c.Text.VocabSize]
+		require.InDelta(t, row[b.TargetToken[i]]-cpu.LogSumExp(row), lp[i], 1e-6)
+	}
+}
+
 // The worked example of the M-RoPE positions: 4 text tokens, an image of 4 by 6 patches (2 by 3 tokens), 2 text tokens.
 func TestMultimodalPositions(t *testing.T) {
 	c := tinyConfig()

@@ -103,6 +103,15 @@ func (n *TextNet) Forward(w *Weights, b *Batch) []float32 {
 	return n.headForward(w, b)
 }
 
+// Hidden returns the rows [rows, hidden] that a layer of the last Forward read, 0 being the embeddings with the images'
+// features; layer = number of layers returns what the final norm reads. It is a view that the next call overwrites.
+func (n *TextNet) Hidden(layer int) []float32 {
+	if layer == len(n.layers) {
+		return n.x
+	}
+	return n.layers[layer].x
+}
+
 func (n *TextNet) embed(w *Weights, b *Batch) {
 	D := n.c.Text.HiddenSize
 	x := nn.Grow(&n.layers[0].x, b.Rows()*D)
