@@ -10,9 +10,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/trinity-lab/trinity/trainer/config"
@@ -159,10 +161,12 @@ type past struct {
 	next       int    // step to continue with
 	checkpoint string // folder to restore; empty to start from the model
 	completed  bool
+
+	checkpoints map[int]string // folders of those that are kept, by the number of steps behind them
 }
 
 func readPast(dir string) (past, error) {
-	var p past
+	p := past{checkpoints: map[int]string{}}
 	for r, err := range journal.ReadCommitted(dir) {
 		if err != nil {
 			return p, err
@@ -174,6 +178,7 @@ func readPast(dir string) (past, error) {
 			folder := filepath.Join(dir, filepath.FromSlash(d.Path))
 			if info, err := os.Stat(folder); filepath.IsLocal(filepath.FromSlash(d.Path)) && err == nil && info.IsDir() {
 				p.next, p.checkpoint = d.Next, folder
+				p.checkpoints[d.Next] = folder
 			}
 		case *spec.End:
 			p.completed = d.Status == "completed"
@@ -205,15 +210,31 @@ func openEngine(ctx context.Context, cfg spec.Config, dir, checkpoint string) (e
 
 // OpenCheckpoint opens the model of the run in dir as its last checkpoint left it, and returns the number of steps behind it.
 func OpenCheckpoint(ctx context.Context, dir string) (engine.Engine, int, error) {
+	return OpenCheckpointAt(ctx, dir, 0)
+}
+
+// OpenCheckpointAt is OpenCheckpoint of the checkpoint with the given number of steps behind it; 0 means the last.
+func OpenCheckpointAt(ctx context.Context, dir string, steps int) (engine.Engine, int, error) {
 	p, err := readPast(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, input(fmt.Errorf("%q holds no run: %w", dir, err))
+	}
 	if err != nil {
 		return nil, 0, err
 	}
 	if p.checkpoint == "" {
 		return nil, 0, input(fmt.Errorf("the run in %q has no checkpoint yet", dir))
 	}
-	e, err := openEngine(ctx, p.run.Config, dir, p.checkpoint)
-	return e, p.next, err
+	if steps == 0 {
+		steps = p.next
+	}
+	folder, ok := p.checkpoints[steps]
+	if !ok {
+		kept := strings.ReplaceAll(strings.Trim(fmt.Sprint(slices.Sorted(maps.Keys(p.checkpoints))), "[]"), " ", ", ")
+		return nil, 0, input(fmt.Errorf("the run in %q has no checkpoint after %d steps; it keeps those after %s", dir, steps, kept))
+	}
+	e, err := openEngine(ctx, p.run.Config, dir, folder)
+	return e, steps, err
 }
 
 // absolutePaths makes the run independent of the working directory, so that it can be resumed from anywhere.

@@ -175,3 +175,20 @@ func TestBrokenModelIsRecorded(t *testing.T) {
 	require.NoError(t, os.WriteFile(tokens, good, 0o644))
 	require.NoError(t, Resume(context.Background(), dir, Options{}))
 }
+
+func TestOpenCheckpointOfAStep(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir()
+	_, _, err := OpenCheckpointAt(ctx, filepath.Join(dir, "absent"), 0)
+	require.ErrorIs(t, err, ErrInput)
+	require.NoError(t, Run(ctx, tinyRun(t, "steps=6", "checkpoint.keep=2"), dir, Options{}))
+	for step, want := range map[int]int{0: 6, 4: 4, 6: 6} {
+		e, n, err := OpenCheckpointAt(ctx, dir, step)
+		require.NoError(t, err)
+		require.Equal(t, want, n)
+		require.NoError(t, e.Close())
+	}
+	_, _, err = OpenCheckpointAt(ctx, dir, 2)
+	require.ErrorIs(t, err, ErrInput)
+	require.ErrorContains(t, err, "no checkpoint after 2 steps; it keeps those after 4, 6")
+}

@@ -25,6 +25,7 @@ type cli struct {
 	Train    trainCmd    `cmd:"" help:"Train from a preset or a configuration file."`
 	Resume   resumeCmd   `cmd:"" help:"Continue a stopped, failed or killed run."`
 	Journal  journalCmd  `cmd:"" help:"Read a run's journal."`
+	Export   exportCmd   `cmd:"" help:"Write a run's weights for other programs."`
 	Warmup   warmupCmd   `cmd:"" help:"Train the wind tunnel's checkpoint from a seed."`
 	Eval     evalCmd     `cmd:"" help:"Measure a checkpoint in every role on held-out figures."`
 	Score    scoreCmd    `cmd:"" help:"Score episodes given as JSON lines."`

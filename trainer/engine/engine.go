@@ -98,6 +98,16 @@ type UpdateStats struct {
 	GradNorm     float64 // before clipping
 }
 
+// Format is what Export writes.
+type Format string
+
+// The formats. A checkpoint has Hugging Face's layout and merged weights; PEFT is the Policy's LoRA adapter alone.
+const (
+	CheckpointF32  Format = "f32"
+	CheckpointBF16 Format = "bf16" // rounded to nearest: half the size, but small updates are lost
+	PEFT           Format = "peft"
+)
+
 // Info describes the loaded checkpoint.
 type Info struct {
 	Architecture string // such as "Qwen3-VL"
@@ -126,7 +136,7 @@ type Engine interface {
 	// Save writes weights of every slot and the optimiser state into dir atomically; Restore reads them back exactly.
 	Save(ctx context.Context, dir string) error
 	Restore(ctx context.Context, dir string) error
-	// Export writes the slot's merged weights as a checkpoint in Hugging Face layout.
-	Export(ctx context.Context, slot Slot, dir string) error
+	// Export writes the slot's weights into the folder dir, for other programs.
+	Export(ctx context.Context, slot Slot, format Format, dir string) error
 	Close() error
 }

@@ -39,7 +39,7 @@ func (actors) DropImages(...string)                                             
 func (actors) Average(context.Context, engine.Slot, engine.Slot, float64) error { return nil }
 func (actors) Save(context.Context, string) error                               { return nil }
 func (actors) Restore(context.Context, string) error                            { return nil }
-func (actors) Export(context.Context, engine.Slot, string) error                { return nil }
+func (actors) Export(context.Context, engine.Slot, engine.Format, string) error { return nil }
 func (actors) Close() error                                                     { return nil }
 func (actors) Score(_ context.Context, _ engine.Slot, all []engine.Sequence) ([][]float32, error) {
 	out := make([][]float32, len(all))

@@ -253,7 +253,7 @@ func TestSupervisedTrainingReadsTheImage(t *testing.T) {
 		require.False(t, cs[0].Truncated)
 	}
 	dir := filepath.Join(t.TempDir(), "export")
-	require.NoError(t, e.Export(ctx, engine.Policy, dir))
+	require.NoError(t, e.Export(ctx, engine.Policy, engine.CheckpointF32, dir))
 	back := open(t, dir, "full", 1)
 	require.Equal(t, e.policy.Flat, back.policy.Flat)
 }

@@ -60,31 +60,13 @@ func Create(dir string, files Files, seed uint64) error {
 	}
 	w := qwenvl.NewWeights(c, nil)
 	w.Initialise(c, rand.New(rand.NewPCG(seed, 0x1417)))
-	return writeModel(dir, files, w, safetensors.F32)
-}
-
-func writeModel(dir string, files Files, w *qwenvl.Weights, dtype safetensors.DType) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("create model folder: %w", err)
+		return fmt.Errorf("create model: %w", err)
 	}
 	for name, b := range map[string][]byte{"config.json": files.Config, "tokenizer.json": files.Tokenizer, "preprocessor_config.json": files.Preprocessor} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-			return fmt.Errorf("write model: %w", err)
+			return fmt.Errorf("create model: %w", err)
 		}
 	}
-	var out []safetensors.Tensor
-	for _, t := range w.Tensors {
-		out = append(out, safetensors.Tensor{Name: t.Name, DType: dtype, Shape: t.Shape, Data: t.Data})
-	}
-	return safetensors.Write(filepath.Join(dir, "model.safetensors"), out, map[string]string{"format": "pt"})
-}
-
-// readFiles reads the parts of a checkpoint folder besides its weights.
-func readFiles(dir string) (f Files, err error) {
-	for name, b := range map[string]*[]byte{"config.json": &f.Config, "tokenizer.json": &f.Tokenizer, "preprocessor_config.json": &f.Preprocessor} {
-		if *b, err = os.ReadFile(filepath.Join(dir, name)); err != nil {
-			return f, fmt.Errorf("read model: %w", err)
-		}
-	}
-	return f, nil
+	return writeWeights(dir, w, safetensors.F32)
 }

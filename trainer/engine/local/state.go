@@ -119,31 +119,6 @@ func (e *Engine) Restore(ctx context.Context, dir string) error {
 	return ctx.Err()
 }
 
-// Export implements engine.Engine, in float32.
-func (e *Engine) Export(ctx context.Context, slot engine.Slot, dir string) error {
-	return e.export(ctx, slot, dir, safetensors.F32)
-}
-
-// ExportBF16 is Export in bfloat16, half the size.
-func (e *Engine) ExportBF16(ctx context.Context, slot engine.Slot, dir string) error {
-	return e.export(ctx, slot, dir, safetensors.BF16)
-}
-
-func (e *Engine) export(ctx context.Context, slot engine.Slot, dir string, dtype safetensors.DType) error {
-	w, err := e.weights(slot)
-	if err != nil {
-		return err
-	}
-	files, err := readFiles(e.dir)
-	if err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return writeModel(dir, files, w, dtype)
-}
-
 func checksum(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -185,8 +185,8 @@ func (e *scripted) Restore(ctx context.Context, dir string) error {
 	return ctx.Err()
 }
 
-func (e *scripted) Export(context.Context, engine.Slot, string) error { return nil }
-func (e *scripted) Close() error                                      { return nil }
+func (e *scripted) Export(context.Context, engine.Slot, engine.Format, string) error { return nil }
+func (e *scripted) Close() error                                                     { return nil }
 
 // babble answers every role at random, but always the same for a key, a sample and a weight: mostly well formed.
 func babble(r engine.Request, sample int, weight float64) (string, bool) {
