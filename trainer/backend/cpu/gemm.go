@@ -5,26 +5,29 @@ import (
 	"unsafe"
 )
 
-// Shape of the register tile, and of the blocks that keep it fed: a panel of B (blockK x tileN) stays in the first-level
-// cache while the rows of a block of A (at most blockA floats) stream past it from the second.
-const (
-	tileM  = 6
-	tileN  = 16
-	blockK = 384
-	blockA = 128 * 1024
-)
+// blockA bounds a block of A, in floats: its rows stream past a panel of B from the second-level cache.
+const blockA = 128 * 1024
 
 // Gemm is one worker's GEMM with its packing buffers; not safe for concurrent use. The zero value is ready to use.
 // After the first call of a given size it allocates nothing.
 //
 // Every element of C is accumulated in the order of k in one chain that starts from zero (or from C), so a row of C has
 // the same bits whatever m and n are and wherever the row lies. The portable path rounds after each multiplication and
-// the AVX2 path does not, so bits differ between the two, not within one.
+// the assembly does not, so bits differ between those two; AVX2 and AVX-512 give the same.
 type Gemm struct {
 	panelA, panelB []float32
-	tile           [tileM * tileN]float32
-	portable       bool // forces the portable path, for tests
+	scratch        tileScratch
+	path           path // the fastest one allowed; tests force slower ones
 }
+
+// path is a way to multiply, the fastest first.
+type path int
+
+const (
+	pathAVX512 path = iota
+	pathAVX2
+	pathPortable
+)
 
 // Mul computes C = op(A)·op(B), or C += op(A)·op(B) with accumulate. Row-major. op(A) is [m,k]: a stored [m,k] with
 // stride lda, or [k,m] with transA; op(B) is [k,n]: stored [k,n], or [n,k] with transB. C is [m,n] with stride ldc.
@@ -52,8 +55,7 @@ func (g *Gemm) Mul(transA, transB bool, m, n, k int, a []float32, lda int, b []f
 	} else {
 		checkMatrix("B", k, n, b, ldb)
 	}
-	if hasAVX2 && !g.portable {
-		g.mulAVX2(transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
+	if g.mulTiled(transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate) {
 		return
 	}
 	g.mulPortable(transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)

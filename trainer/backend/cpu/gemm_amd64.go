@@ -4,50 +4,84 @@ package cpu
 
 import "golang.org/x/sys/cpu"
 
-var hasAVX2 = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+var (
+	hasAVX2   = cpu.X86.HasAVX2 && cpu.X86.HasFMA
+	hasAVX512 = hasAVX2 && cpu.X86.HasAVX512F
+)
 
-// The micro-kernels compute tiles stacked down C, each of as many rows as the name says and 16 columns. Strides are in
-// floats: rsA and csA between rows and columns of A, stepA from one tile's A to the next, rsB between rows of B. load
-// starts from C instead of zero.
+// tiling is one instruction set's way to cut a product into register tiles.
+type tiling struct {
+	rows, cols int // of a register tile
+	depth      int // longest block of k: a panel of B, [depth, cols], stays in the first-level cache
+	inPlace    int // the largest m for which packing a plain B costs more than reading it where it lies
 
-//go:noescape
-func tile6(k int64, a *float32, rsA, csA, stepA int64, b *float32, rsB int64, c *float32, ldc, tiles int64, load bool)
+	// packPlain and packTrans put n <= cols columns of op(B) into a panel [k, cols]: B as stored, or its transpose. What
+	// lies in the columns beyond n is never used.
+	packPlain, packTrans func(k, n int, b []float32, ldb int, panel []float32)
+	// packTiles cuts columns of a transposed A, stored [k, ...], into tiles of [k, rows], the next one step further on.
+	packTiles func(k int, a []float32, lda, rows int, dst []float32, step, tiles int)
+	// column multiplies the block of A in scratch with one panel of B into n <= cols columns of C.
+	column func(g *Gemm, k int, b []float32, rsB, n int, c []float32, ldc int, load bool)
+}
 
-//go:noescape
-func tile5(k int64, a *float32, rsA, csA, stepA int64, b *float32, rsB int64, c *float32, ldc, tiles int64, load bool)
+// tileScratch is what the micro-kernels need between calls.
+type tileScratch struct {
+	block block
+	edge  [6 * avx2N]float32 // AVX2: a tile of fewer columns
+	tile  tile               // AVX-512: arguments
+}
 
-//go:noescape
-func tile4(k int64, a *float32, rsA, csA, stepA int64, b *float32, rsB int64, c *float32, ldc, tiles int64, load bool)
-
-//go:noescape
-func tile3(k int64, a *float32, rsA, csA, stepA int64, b *float32, rsB int64, c *float32, ldc, tiles int64, load bool)
-
-//go:noescape
-func tile2(k int64, a *float32, rsA, csA, stepA int64, b *float32, rsB int64, c *float32, ldc, tiles int64, load bool)
-
-//go:noescape
-func tile1(k int64, a *float32, rsA, csA, stepA int64, b *float32, rsB int64, c *float32, ldc, tiles int64, load bool)
-
-//go:noescape
-func packCopy16(k int64, src *float32, ld int64, dst *float32)
-
-//go:noescape
-func packCopy8(k int64, src *float32, ld int64, width int64, dst *float32, stride int64)
-
-//go:noescape
-func packTiles6(k int64, src *float32, ld int64, dst *float32, step, tiles int64)
-
-//go:noescape
-func packTrans8(k int64, src *float32, ld int64, rows int64, dst *float32, stride int64)
-
-// directB is the largest m for which packing an untransposed B costs more than reading it in place.
-const directB = 2 * tileM
+// packSlack is what the packing routines may write past the end of a panel.
+const packSlack = 16
 
 // packGroup is how many tiles of a transposed A are packed side by side: few enough for their ends to stay cached.
 const packGroup = 32
 
-// packSlack is what the packing routines may write past the end of a panel.
-const packSlack = 8
+// mulTiled computes the product in assembly, or says that this machine can't.
+func (g *Gemm) mulTiled(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool) bool {
+	var t *tiling
+	switch {
+	case hasAVX512 && g.path < pathAVX2:
+		t = &avx512
+	case hasAVX2 && g.path < pathPortable:
+		t = &avx2
+	default:
+		return false
+	}
+	kBlocks := (k + t.depth - 1) / t.depth
+	kc := (k + kBlocks - 1) / kBlocks
+	mc := max(blockA/kc/t.rows*t.rows, t.rows)
+	mBlocks := (m + mc - 1) / mc
+	mc = ((m+mBlocks-1)/mBlocks + t.rows - 1) / t.rows * t.rows
+	g.panelB = grow(g.panelB, kc*t.cols+packSlack)
+	for p := 0; p < k; p += kc {
+		kb := min(kc, k-p)
+		load := accumulate || p > 0
+		for i := 0; i < m; i += mc {
+			mb := min(mc, m-i)
+			if transA {
+				g.scratch.block = g.packA(t, mb, kb, a[p*lda+i:], lda)
+			} else {
+				g.scratch.block = block{rowTiles(mb, t.rows), a[i*lda+p:], lda, lda, 1}
+			}
+			for j := 0; j < n; j += t.cols {
+				nb := min(t.cols, n-j)
+				panel, rsB := g.panelB, t.cols
+				switch {
+				case transB:
+					t.packTrans(kb, nb, b[j*ldb+p:], ldb, panel)
+				case mb <= t.inPlace && nb == t.cols:
+					panel, rsB = b[p*ldb+j:], ldb
+				default:
+					t.packPlain(kb, nb, b[p*ldb+j:], ldb, panel)
+				}
+				t.column(g, kb, panel, rsB, nb, c[i*ldc+j:], ldc, load)
+			}
+		}
+	}
+	g.scratch.block, g.scratch.tile = block{}, tile{} // keeps no operand alive
+	return true
+}
 
 // rowTile is a run of equal tiles down a block: count tiles of rows rows each, from row first on.
 type rowTile struct {
@@ -56,51 +90,14 @@ type rowTile struct {
 
 // rowTiles cuts m rows into full tiles and at most two smaller ones. A remainder of 1 to 3 rows is evened out with the
 // last full tile, because a kernel of fewer than 4 rows waits for its own latency: 6+1 costs more than 4+3.
-func rowTiles(m int) [3]rowTile {
-	full, rest := m/tileM, m%tileM
+func rowTiles(m, rows int) [3]rowTile {
+	full, rest := m/rows, m%rows
 	if rest == 0 || rest > 3 || full == 0 {
-		return [3]rowTile{{0, tileM, full}, {full * tileM, rest, min(rest, 1)}}
+		return [3]rowTile{{0, rows, full}, {full * rows, rest, min(rest, 1)}}
 	}
 	full--
-	hi := (tileM + rest + 1) / 2
-	return [3]rowTile{{0, tileM, full}, {full * tileM, hi, 1}, {full*tileM + hi, tileM + rest - hi, 1}}
-}
-
-func (g *Gemm) mulAVX2(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
-	kBlocks := (k + blockK - 1) / blockK
-	kc := (k + kBlocks - 1) / kBlocks
-	mc := max(blockA/kc/tileM*tileM, tileM)
-	mBlocks := (m + mc - 1) / mc
-	mc = ((m+mBlocks-1)/mBlocks + tileM - 1) / tileM * tileM
-	g.panelB = grow(g.panelB, kc*tileN+packSlack)
-	for p := 0; p < k; p += kc {
-		kb := min(kc, k-p)
-		load := accumulate || p > 0
-		for i := 0; i < m; i += mc {
-			mb := min(mc, m-i)
-			var blk block
-			if transA {
-				blk = g.packA(mb, kb, a[p*lda+i:], lda)
-			} else {
-				blk = block{rowTiles(mb), a[i*lda+p:], lda, lda, 1}
-			}
-			for j := 0; j < n; j += tileN {
-				nb := min(tileN, n-j)
-				panel, rsB := g.panelB, tileN
-				switch {
-				case transB:
-					g.packTransB(kb, nb, b[j*ldb+p:], ldb)
-				case nb < tileN:
-					g.packEdgeB(kb, nb, b[p*ldb+j:], ldb)
-				case mb <= directB:
-					panel, rsB = b[p*ldb+j:], ldb
-				default:
-					packCopy16(int64(kb), &b[p*ldb+j], int64(ldb), &panel[0])
-				}
-				g.column(&blk, kb, panel, rsB, nb, c[i*ldc+j:], ldc, load)
-			}
-		}
-	}
+	hi := (rows + rest + 1) / 2
+	return [3]rowTile{{0, rows, full}, {full * rows, hi, 1}, {full*rows + hi, rows + rest - hi, 1}}
 }
 
 // block is a block of A, cut into tiles: either in place, with row stride rs and column stride cs, or packed, with rs 0
@@ -112,94 +109,34 @@ type block struct {
 	rs, cs int
 }
 
+// strides returns row and column stride of the tiles of a run, and the step from one to the next.
+func (b *block) strides(t rowTile) (rs, cs, step int) {
+	if b.rs == 0 {
+		return 1, t.rows, t.rows * b.step
+	}
+	return b.rs, b.cs, t.rows * b.step
+}
+
 // packA packs a transposed block of A ([k,m] as stored) into tiles of [k, rows].
-func (g *Gemm) packA(m, k int, a []float32, lda int) block {
+func (g *Gemm) packA(t *tiling, m, k int, a []float32, lda int) block {
 	// One k more than there is keeps tiles off the same cache sets and takes the surplus lanes.
 	step := k + 1
 	g.panelA = grow(g.panelA, m*step+packSlack)
-	tiles := rowTiles(m)
-	full := tiles[0].count
-	for t := 0; t < full; t += packGroup {
-		row := t * tileM
-		packTiles6(int64(k), &a[row], int64(lda), &g.panelA[row*step], int64(tileM*step), int64(min(packGroup, full-t)))
-	}
-	for _, t := range tiles[1:] {
-		if t.count > 0 {
-			packCopy8(int64(k), &a[t.first], int64(lda), int64(t.rows), &g.panelA[t.first*step], int64(t.rows))
+	tiles := rowTiles(m, t.rows)
+	for _, run := range tiles {
+		for i := 0; i < run.count; i += packGroup {
+			row := run.first + i*run.rows
+			t.packTiles(k, a[row:], lda, run.rows, g.panelA[row*step:], run.rows*step, min(packGroup, run.count-i))
 		}
 	}
 	return block{tiles: tiles, a: g.panelA, step: step}
 }
 
-// packTransB packs n columns of op(B), stored as rows of length k, into the panel.
-func (g *Gemm) packTransB(k, n int, b []float32, ldb int) {
-	for j := 0; j < n; j += 8 {
-		rows := min(8, n-j)
-		if k >= 8 {
-			packTrans8(int64(k), &b[j*ldb], int64(ldb), int64(rows), &g.panelB[j], tileN)
-			continue
+// packTransPlain packs n columns of op(B), stored as rows of length k, one float at a time into columns of stride cols.
+func packTransPlain(k, n int, b []float32, ldb int, panel []float32, cols int) {
+	for j := range n {
+		for p, v := range b[j*ldb : j*ldb+k] {
+			panel[p*cols+j] = v
 		}
-		for i := range rows {
-			for p, v := range b[(j+i)*ldb : (j+i)*ldb+k] {
-				g.panelB[p*tileN+j+i] = v
-			}
-		}
-	}
-}
-
-// packEdgeB packs fewer than 16 columns; lanes beyond n hold leftovers, whose products are never stored to C.
-func (g *Gemm) packEdgeB(k, n int, b []float32, ldb int) {
-	for j := 0; j < n; j += 8 {
-		packCopy8(int64(k), &b[j], int64(ldb), int64(min(8, n-j)), &g.panelB[j], tileN)
-	}
-}
-
-// column multiplies a block of A with one panel of B into n <= 16 columns of C.
-func (g *Gemm) column(blk *block, k int, b []float32, rsB, n int, c []float32, ldc int, load bool) {
-	for _, t := range blk.tiles {
-		if t.count == 0 {
-			continue
-		}
-		a, rs, cs, step := blk.a[t.first*blk.step:], blk.rs, blk.cs, t.rows*blk.step
-		if rs == 0 {
-			rs, cs = 1, t.rows
-		}
-		if n == tileN {
-			runTiles(t.rows, k, &a[0], rs, cs, step, &b[0], rsB, &c[t.first*ldc], ldc, t.count, load)
-			continue
-		}
-		for s := range t.count {
-			g.edge(t.rows, n, k, a[s*step:], rs, cs, b, rsB, c[(t.first+s*t.rows)*ldc:], ldc, load)
-		}
-	}
-}
-
-// edge computes a tile of fewer than 16 columns aside and copies what belongs to C.
-func (g *Gemm) edge(rows, n, k int, a []float32, rs, cs int, b []float32, rsB int, c []float32, ldc int, load bool) {
-	if load {
-		for r := range rows {
-			copy(g.tile[r*tileN:], c[r*ldc:r*ldc+n])
-		}
-	}
-	runTiles(rows, k, &a[0], rs, cs, 0, &b[0], rsB, &g.tile[0], tileN, 1, load)
-	for r := range rows {
-		copy(c[r*ldc:r*ldc+n], g.tile[r*tileN:])
-	}
-}
-
-func runTiles(rows, k int, a *float32, rs, cs, step int, b *float32, rsB int, c *float32, ldc, count int, load bool) {
-	switch rows {
-	case 6:
-		tile6(int64(k), a, int64(rs), int64(cs), int64(step), b, int64(rsB), c, int64(ldc), int64(count), load)
-	case 5:
-		tile5(int64(k), a, int64(rs), int64(cs), int64(step), b, int64(rsB), c, int64(ldc), int64(count), load)
-	case 4:
-		tile4(int64(k), a, int64(rs), int64(cs), int64(step), b, int64(rsB), c, int64(ldc), int64(count), load)
-	case 3:
-		tile3(int64(k), a, int64(rs), int64(cs), int64(step), b, int64(rsB), c, int64(ldc), int64(count), load)
-	case 2:
-		tile2(int64(k), a, int64(rs), int64(cs), int64(step), b, int64(rsB), c, int64(ldc), int64(count), load)
-	case 1:
-		tile1(int64(k), a, int64(rs), int64(cs), int64(step), b, int64(rsB), c, int64(ldc), int64(count), load)
 	}
 }

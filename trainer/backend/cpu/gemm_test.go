@@ -78,17 +78,21 @@ func at(x []float32, ld, i, j int, trans bool) float32 {
 	return x[i*ld+j]
 }
 
-func paths() map[string]bool {
+func paths() map[string]path {
+	all := map[string]path{"portable": pathPortable}
 	if hasAVX2 {
-		return map[string]bool{"avx2": false, "portable": true}
+		all["avx2"] = pathAVX2
 	}
-	return map[string]bool{"portable": true}
+	if hasAVX512 {
+		all["avx512"] = pathAVX512
+	}
+	return all
 }
 
 func TestMulAgainstFloat64(t *testing.T) {
-	for name, portable := range paths() {
+	for name, path := range paths() {
 		t.Run(name, func(t *testing.T) {
-			g := &Gemm{portable: portable}
+			g := &Gemm{path: path}
 			rapid.Check(t, func(t *rapid.T) {
 				size := rapid.OneOf(rapid.IntRange(1, 20), rapid.SampledFrom([]int{24, 31, 32, 33, 40, 63, 64, 65, 97, 130}))
 				depth := rapid.OneOf(rapid.IntRange(1, 20), rapid.SampledFrom([]int{31, 32, 64, 96, 127, 383, 384, 385, 800}))
@@ -138,10 +142,10 @@ func TestMulRefusesShortSlices(t *testing.T) {
 
 // A row of C must not depend on how many rows, or columns, were asked for, nor on where it lies.
 func TestMulRowsKeepTheirBits(t *testing.T) {
-	for name, portable := range paths() {
+	for name, path := range paths() {
 		for _, form := range []string{"NN", "NT", "TN", "TT"} {
 			t.Run(name+"/"+form, func(t *testing.T) {
-				g := &Gemm{portable: portable}
+				g := &Gemm{path: path}
 				transA, transB := form[0] == 'T', form[1] == 'T'
 				rng := rand.New(rand.NewPCG(1, 2))
 				const m, n, k = 61, 75, 801
@@ -183,6 +187,26 @@ func sameBits(x, y []float32) bool {
 		}
 	}
 	return len(x) == len(y)
+}
+
+// What AVX-512 computes twice as wide has the bits of AVX2, so that a run does not depend on which of them a machine has.
+func TestMulSameBitsInAVX2AndAVX512(t *testing.T) {
+	if !hasAVX512 {
+		t.Skip("this machine has no AVX-512")
+	}
+	narrow, wide := &Gemm{path: pathAVX2}, &Gemm{path: pathAVX512}
+	rapid.Check(t, func(t *rapid.T) {
+		size, depth := rapid.IntRange(1, 150), rapid.IntRange(1, 800)
+		p := product{
+			transA: rapid.Bool().Draw(t, "transA"), transB: rapid.Bool().Draw(t, "transB"), accumulate: rapid.Bool().Draw(t, "accumulate"),
+			m: size.Draw(t, "m"), n: size.Draw(t, "n"), k: depth.Draw(t, "k"),
+		}
+		a, lda, b, ldb, c, ldc := p.operands(rand.New(rand.NewPCG(uint64(p.m), uint64(p.n))))
+		other := append([]float32(nil), c...)
+		narrow.Mul(p.transA, p.transB, p.m, p.n, p.k, a, lda, b, ldb, c, ldc, p.accumulate)
+		wide.Mul(p.transA, p.transB, p.m, p.n, p.k, a, lda, b, ldb, other, ldc, p.accumulate)
+		require.True(t, sameBits(c, other), "%+v", p)
+	})
 }
 
 func TestParallelMulSameBits(t *testing.T) {

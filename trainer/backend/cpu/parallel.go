@@ -7,8 +7,8 @@ import (
 
 const (
 	parallelMin     = 4 << 20 // multiplications below which waking a second worker takes longer than it saves
-	pieceCols       = 2 * tileN
-	pieceRows       = 8 * tileM
+	pieceCols       = 32
+	pieceRows       = 48
 	piecesPerWorker = 8
 )
 
@@ -22,9 +22,9 @@ func ParallelMul(gs []*Gemm, transA, transB bool, m, n, k int, a []float32, lda 
 	// An A in place costs nothing to share between columns; a transposed one is packed, once per piece of columns but
 	// only once in all when rows are cut.
 	byRows := n < pieceCols*len(gs) || transA && m >= pieceRows*len(gs)
-	size, unit, least := n, tileN, pieceCols
+	size, unit, least := n, 32, pieceCols
 	if byRows {
-		size, unit, least = m, tileM, pieceRows
+		size, unit, least = m, 12, pieceRows
 	}
 	pieces := min(size/least, piecesPerWorker*len(gs))
 	if pieces < 2 || len(gs) == 1 || m*n*k < parallelMin {

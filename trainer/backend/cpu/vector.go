@@ -136,9 +136,12 @@ func mustHold(kernel, name string, x []float32, n int) {
 	}
 }
 
-// Path names the kernels in use on this machine: "avx2" or "portable".
+// Path names the kernels in use on this machine: "avx512", "avx2" or "portable".
 func Path() string {
-	if hasAVX2 {
+	switch {
+	case hasAVX512:
+		return "avx512"
+	case hasAVX2:
 		return "avx2"
 	}
 	return "portable"
