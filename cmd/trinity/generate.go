@@ -12,6 +12,7 @@ import (
 
 type generateCmd struct {
 	Model       string  `required:"" placeholder:"DIR" help:"Checkpoint folder."`
+	Adapter     string  `placeholder:"DIR" help:"LoRA adapter in PEFT's format to merge into the checkpoint."`
 	Image       string  `placeholder:"FILE" help:"PNG, JPEG, WebP or GIF; leave out for text only."`
 	Prompt      string  `required:"" help:"The user's message, after the image."`
 	System      string  `help:"System message."`
@@ -37,7 +38,7 @@ func (g *generateCmd) Run(c *Context) error {
 	if !(g.Temperature >= 0) {
 		return usage(fmt.Errorf("--temperature is %g; use 0 or more", g.Temperature))
 	}
-	e, err := openForReading(g.Model, g.Threads)
+	e, err := local.Open(g.Model, local.Options{Adapter: g.Adapter, Threads: g.Threads})
 	if err != nil {
 		return usage(err)
 	}
@@ -68,5 +69,5 @@ func (g *generateCmd) Run(c *Context) error {
 
 // openForReading opens a checkpoint that is not trained.
 func openForReading(dir string, threads int) (*local.Engine, error) {
-	return local.Open(dir, local.Options{Threads: threads, Model: spec.ModelConfig{Train: "lora", FreezeVision: true, LoRA: spec.LoRAConfig{Rank: 1, Alpha: 1}}})
+	return local.Open(dir, local.Options{Threads: threads})
 }

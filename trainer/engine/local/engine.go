@@ -6,11 +6,11 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"sync"
 
 	"github.com/trinity-lab/trinity/trainer/backend/cpu"
@@ -30,8 +30,11 @@ const lanes = 4
 
 // Options say how to open a checkpoint.
 type Options struct {
-	Model     spec.ModelConfig // Path is not read; dir is given to Open
-	Verifier  string           // folder of other initial Verifier weights; empty means the policy's
+	// Model says what is trained. Path is not read; dir is given to Open. Where Train is empty nothing is, and the weights are
+	// held once.
+	Model     spec.ModelConfig
+	Adapter   string // folder of a LoRA adapter in PEFT's format that the policy starts from; empty means none
+	Verifier  string // folder of other initial Verifier weights; empty means the policy's
 	Optimizer spec.OptimizerConfig
 	Threads   int    // 0 means all cores
 	Seed      uint64 // of the adapters' initial values
@@ -49,8 +52,8 @@ type Engine struct {
 	template  template
 
 	policy, verifier *qwenvl.Weights
-	initial          []float32 // the policy's weights when opened: the base of the Verifier's delta
-	delta            []float32 // verifier - initial, kept in float32 so that a slow average does not stall (reference g)
+	base             *qwenvl.Weights // the checkpoint's weights, its Flat those that are averaged: the base of the adapters and of the delta
+	delta            []float32       // verifier - base, kept in float32 so that a slow average does not stall (reference g)
 	adapters         *qwenvl.AdapterSet
 	adapterGrads     []*qwenvl.AdapterSet
 	grads            []*qwenvl.Weights // one a lane
@@ -103,20 +106,12 @@ func Open(dir string, opts Options) (*Engine, error) {
 	if e.policy, err = loadWeights(dir, e.config); err != nil {
 		return nil, err
 	}
-	from := e.policy
-	if opts.Verifier != "" {
-		if from, err = e.loadVerifier(opts.Verifier); err != nil {
-			return nil, err
-		}
+	if err := e.prepareTraining(); err != nil {
+		return nil, err
 	}
-	e.verifier = qwenvl.NewWeights(e.config, nil)
-	copy(e.verifier.Flat, from.Flat)
-	e.initial = slices.Clone(e.policy.Flat)
-	e.delta = make([]float32, len(e.initial))
-	for i, v := range e.verifier.Flat {
-		e.delta[i] = v - e.initial[i]
+	if err := e.prepareVerifier(); err != nil {
+		return nil, err
 	}
-	e.prepareTraining()
 	threads := opts.Threads
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
@@ -129,16 +124,45 @@ func Open(dir string, opts Options) (*Engine, error) {
 	return e, nil
 }
 
-func (e *Engine) loadVerifier(dir string) (*qwenvl.Weights, error) {
-	c, err := qwenvl.LoadConfig(filepath.Join(dir, "config.json"))
-	if err != nil {
-		return nil, err
+// prepareVerifier makes the second set of weights: a copy of what differs from the policy or will.
+func (e *Engine) prepareVerifier() error {
+	e.verifier = e.policy
+	if e.opts.Verifier != "" {
+		c, err := qwenvl.LoadConfig(filepath.Join(e.opts.Verifier, "config.json"))
+		if err != nil {
+			return err
+		}
+		if fmt.Sprint(c) != fmt.Sprint(e.config) {
+			return fmt.Errorf("verifier model %q: its config.json differs from the policy's; the EMA Verifier must have the same architecture", e.opts.Verifier)
+		}
+		if e.verifier, err = loadWeights(e.opts.Verifier, c); err != nil {
+			return err
+		}
 	}
-	if fmt.Sprint(c) != fmt.Sprint(e.config) {
-		return nil, fmt.Errorf("verifier model %q: its config.json differs from the policy's; the EMA Verifier must have the same architecture", dir)
+	if e.base == nil {
+		return nil
 	}
-	return loadWeights(dir, c)
+	if e.verifier == e.policy {
+		e.verifier = e.policy.Fork(e.config, e.averaged)
+	}
+	e.delta = make([]float32, len(e.base.Flat))
+	for i, v := range e.verifier.Flat {
+		e.delta[i] = v - e.base.Flat[i]
+	}
+	// Rounded as after every average, so that a resumed run judges with the same weights.
+	return policy.Merge(e.verifier.Flat, e.base.Flat, e.delta)
 }
+
+// trained says whether an update moves a tensor, be it through an adapter.
+func (e *Engine) trained(name string) bool {
+	if e.opts.Model.Train == "lora" {
+		return qwenvl.IsAdapted(name)
+	}
+	return !e.frozenVision || !qwenvl.IsVision(name)
+}
+
+// averaged says whether the Verifier has a tensor of its own. One that starts from other weights differs everywhere.
+func (e *Engine) averaged(name string) bool { return e.opts.Verifier != "" || e.trained(name) }
 
 // limitPixels applies the run's image bounds over the checkpoint's.
 func (e *Engine) limitPixels() error {
@@ -156,37 +180,67 @@ func (e *Engine) limitPixels() error {
 	return nil
 }
 
-// prepareTraining allocates what is trained: adapters, or all weights but a frozen vision encoder.
-func (e *Engine) prepareTraining() {
+var errReadOnly = errors.New("the engine was opened for reading: it has nothing to train, to average or to save")
+
+// prepareTraining allocates what is trained: adapters, or all weights but a frozen vision encoder. An initial adapter is
+// trained on, or merged into the weights where there is nothing to go on with.
+func (e *Engine) prepareTraining() error {
 	m := e.opts.Model
 	lora := m.Train == "lora"
-	e.frozenVision = m.FreezeVision || lora
-	trained := func(name string) bool { return !lora && !(e.frozenVision && qwenvl.IsVision(name)) }
-	for range lanes {
-		e.grads = append(e.grads, qwenvl.NewWeights(e.config, trained))
-	}
-	rate := func(name string) float32 {
-		if e.opts.Rate == nil {
-			return 1
+	e.frozenVision = m.FreezeVision || m.Train != "full"
+	var initial *adapter
+	if e.opts.Adapter != "" {
+		var err error
+		if initial, err = readAdapter(e.opts.Adapter, &e.config); err != nil {
+			return err
 		}
-		return float32(e.opts.Rate(name))
+		if lora && (initial.rank != m.LoRA.Rank || initial.alpha != m.LoRA.Alpha) {
+			return fmt.Errorf("adapter %q has rank %d and alpha %g, model.lora.rank and alpha are %d and %g; set model.lora.rank=%d and model.lora.alpha=%g",
+				e.opts.Adapter, initial.rank, initial.alpha, m.LoRA.Rank, m.LoRA.Alpha, initial.rank, initial.alpha)
+		}
+		if !lora {
+			initial.mergeInto(e.policy, e.config)
+		}
+	}
+	if m.Train == "" {
+		return nil
+	}
+	e.base = e.policy.Fork(e.config, e.averaged)
+	for range lanes {
+		e.grads = append(e.grads, qwenvl.NewWeights(e.config, func(name string) bool { return !lora && e.trained(name) }))
 	}
 	if lora {
-		rng := rand.New(rand.NewPCG(e.opts.Seed, 0x10ad))
-		e.adapters, e.adapterGrads = qwenvl.AttachLoRA(e.config, e.policy, e.grads, m.LoRA.Rank, float32(m.LoRA.Alpha/float64(m.LoRA.Rank)), rng)
-		for i, t := range e.adapters.Tensors {
-			e.params = append(e.params, optim.Parameter{Weight: t.Data, Grad: e.adapterGrads[0].Tensors[i].Data, Decay: true, Rate: rate(t.Name)})
-		}
+		e.prepareAdapters(initial)
 	} else {
 		weights := map[string]qwenvl.Tensor{}
 		for _, t := range e.policy.Tensors {
 			weights[t.Name] = t
 		}
 		for _, g := range e.grads[0].Tensors {
-			e.params = append(e.params, optim.Parameter{Weight: weights[g.Name].Data, Grad: g.Data, Decay: qwenvl.Decayed(g.Name, g.Shape), Rate: rate(g.Name)})
+			e.params = append(e.params, optim.Parameter{Weight: weights[g.Name].Data, Grad: g.Data, Decay: qwenvl.Decayed(g.Name, g.Shape), Rate: e.rate(g.Name)})
 		}
 	}
 	e.optimizer = optim.NewAdamW(e.opts.Optimizer, e.trainable())
+	return nil
+}
+
+func (e *Engine) prepareAdapters(initial *adapter) {
+	m, rng := e.opts.Model.LoRA, rand.New(rand.NewPCG(e.opts.Seed, 0x10ad))
+	e.adapters, e.adapterGrads = qwenvl.AttachLoRA(e.config, e.policy, e.base, e.grads, m.Rank, float32(m.Alpha/float64(m.Rank)), rng)
+	if initial != nil {
+		initial.copyTo(e.adapters)
+		e.policy.MergeLoRA(new(cpu.Gemm))
+	}
+	for i, t := range e.adapters.Tensors {
+		e.params = append(e.params, optim.Parameter{Weight: t.Data, Grad: e.adapterGrads[0].Tensors[i].Data, Decay: true, Rate: e.rate(t.Name)})
+	}
+}
+
+func (e *Engine) rate(name string) float32 {
+	if e.opts.Rate == nil {
+		return 1
+	}
+	return float32(e.opts.Rate(name))
 }
 
 func (e *Engine) trainable() int {
@@ -221,10 +275,21 @@ func (e *Engine) Average(ctx context.Context, dst, src engine.Slot, decay float6
 	if dst != engine.Verifier || src != engine.Policy {
 		return fmt.Errorf("average %q into %q: the CPU engine averages %q into %q", src, dst, engine.Policy, engine.Verifier)
 	}
-	if err := policy.AverageDelta(e.delta, e.initial, e.policy.Flat, decay); err != nil {
-		return err
+	if e.base == nil {
+		return errReadOnly
 	}
-	if err := policy.Merge(e.verifier.Flat, e.initial, e.delta); err != nil {
+	at := 0
+	for _, t := range e.policy.Tensors {
+		if !e.averaged(t.Name) {
+			continue
+		}
+		end := at + len(t.Data)
+		if err := policy.AverageDelta(e.delta[at:end], e.base.Flat[at:end], t.Data, decay); err != nil {
+			return err
+		}
+		at = end
+	}
+	if err := policy.Merge(e.verifier.Flat, e.base.Flat, e.delta); err != nil {
 		return err
 	}
 	e.forgetFeatures(engine.Verifier)

@@ -163,7 +163,7 @@ func TestUpdateIsTheSameWithAnyNumberOfThreadsAndAfterRestore(t *testing.T) {
 			require.Equal(t, one.verifier.Flat, three.verifier.Flat)
 			require.Equal(t, update(t, one, 2), update(t, three, 2))
 			require.Equal(t, one.policy.Flat, three.policy.Flat)
-			require.NotEqual(t, one.policy.Flat, one.initial)
+			require.NotEqual(t, one.base.Flat, one.policy.Fork(one.config, one.averaged).Flat)
 			if train == "lora" {
 				for i, w := range one.policy.Tensors {
 					if w.Name == "model.visual.pos_embed.weight" || w.Name == "lm_head.weight" {
@@ -173,6 +173,25 @@ func TestUpdateIsTheSameWithAnyNumberOfThreadsAndAfterRestore(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A Verifier of its own weights is the same bits when opened and when restored, though base + (weights - base) rounds.
+func TestFixedVerifierSurvivesRestoreBitForBit(t *testing.T) {
+	model, other := newModel(t), t.TempDir()
+	config, tok, processor := enginetest.TinyFiles(t, false)
+	require.NoError(t, Create(other, Files{Config: config, Tokenizer: tok, Preprocessor: processor}, 2))
+	options := Options{Model: spec.ModelConfig{Train: "lora", LoRA: spec.LoRAConfig{Rank: 4, Alpha: 8}}, Verifier: other, Optimizer: adam()}
+	one, err := Open(model, options)
+	require.NoError(t, err)
+	plain, err := Open(other, Options{})
+	require.NoError(t, err)
+	require.InDeltaSlice(t, plain.policy.Flat, one.verifier.Flat, 1e-6)
+	dir := filepath.Join(t.TempDir(), "c")
+	require.NoError(t, one.Save(context.Background(), dir))
+	two, err := Open(model, options)
+	require.NoError(t, err)
+	require.NoError(t, two.Restore(context.Background(), dir))
+	require.Equal(t, one.verifier.Flat, two.verifier.Flat)
 }
 
 func TestDamagedCheckpointIsRefused(t *testing.T) {
@@ -261,8 +280,8 @@ func TestSupervisedTrainingReadsTheImage(t *testing.T) {
 // A slow average in float32 deltas reaches where it must (reference g: 1.0 towards 1.0625 in 300 steps of .999 gives 1.016206).
 func TestSlowAverageDoesNotStall(t *testing.T) {
 	e := open(t, newModel(t), "full", 1)
-	for i := range e.initial {
-		e.initial[i], e.verifier.Flat[i], e.policy.Flat[i] = 1, 1, 1.0625
+	for i := range e.base.Flat {
+		e.base.Flat[i], e.verifier.Flat[i], e.policy.Flat[i] = 1, 1, 1.0625
 	}
 	for range 300 {
 		require.NoError(t, e.Average(context.Background(), engine.Verifier, engine.Policy, .999))

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/trinity-lab/trinity/trainer/model/qwenvl"
@@ -20,7 +21,7 @@ func loadWeights(dir string, c qwenvl.Config) (*qwenvl.Weights, error) {
 	defer set.Close()
 	w := qwenvl.NewWeights(c, nil)
 	for _, t := range w.Tensors {
-		name, err := find(set, t)
+		name, err := find(set, t.Name, t.Shape)
 		if err != nil {
 			return nil, fmt.Errorf("model %q: %w", dir, err)
 		}
@@ -31,22 +32,28 @@ func loadWeights(dir string, c qwenvl.Config) (*qwenvl.Weights, error) {
 	return w, nil
 }
 
-// find returns the name under which a file holds t, with its shape checked.
-func find(set *safetensors.Set, t qwenvl.Tensor) (string, error) {
-	names := []string{t.Name,
-		strings.Replace(t.Name, "model.visual.", "visual.", 1),
-		strings.Replace(t.Name, "model.language_model.", "model.", 1)}
-	for _, n := range names {
+// find returns the name under which a file or set holds a tensor, with its shape checked.
+func find(set interface {
+	Info(name string) (safetensors.Info, bool)
+}, name string, shape []int) (string, error) {
+	for _, n := range spellings(name) {
 		info, ok := set.Info(n)
 		if !ok {
 			continue
 		}
-		if fmt.Sprint(info.Shape) != fmt.Sprint(t.Shape) {
-			return "", fmt.Errorf("tensor %s has shape %v; config.json implies %v", n, info.Shape, t.Shape)
+		if !slices.Equal(info.Shape, shape) {
+			return "", fmt.Errorf("tensor %s has shape %v; the configuration implies %v", n, info.Shape, shape)
 		}
 		return n, nil
 	}
-	return "", fmt.Errorf("tensor %s is missing from the safetensors files", t.Name)
+	return "", fmt.Errorf("tensor %s is missing from the safetensors files", name)
+}
+
+// spellings are the names that a tensor has had in transformers' releases, the present one first.
+func spellings(name string) []string {
+	return []string{name,
+		strings.Replace(name, "model.visual.", "visual.", 1),
+		strings.Replace(name, "model.language_model.", "model.", 1)}
 }
 
 // Files are the parts of a checkpoint folder besides its weights.

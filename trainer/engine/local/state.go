@@ -42,6 +42,9 @@ func (e *Engine) state() []safetensors.Tensor {
 
 // Save implements engine.Engine: dir appears whole or not at all.
 func (e *Engine) Save(ctx context.Context, dir string) error {
+	if e.base == nil {
+		return errReadOnly
+	}
 	temp := dir + ".partial"
 	if err := os.RemoveAll(temp); err != nil {
 		return fmt.Errorf("save checkpoint: %w", err)
@@ -78,6 +81,9 @@ func (e *Engine) Save(ctx context.Context, dir string) error {
 
 // Restore implements engine.Engine.
 func (e *Engine) Restore(ctx context.Context, dir string) error {
+	if e.base == nil {
+		return errReadOnly
+	}
 	b, err := os.ReadFile(filepath.Join(dir, manifestFile))
 	if err != nil {
 		return fmt.Errorf("restore checkpoint: %w", err)
@@ -111,7 +117,7 @@ func (e *Engine) Restore(ctx context.Context, dir string) error {
 	if e.adapters != nil {
 		e.policy.MergeLoRA(&e.workers[0].gemm)
 	}
-	if err := policy.Merge(e.verifier.Flat, e.initial, e.delta); err != nil {
+	if err := policy.Merge(e.verifier.Flat, e.base.Flat, e.delta); err != nil {
 		return err
 	}
 	e.forgetFeatures(engine.Policy)

@@ -136,6 +136,9 @@ func (e *Engine) cachedFeatures(ctx context.Context, slot engine.Slot, w *qwenvl
 
 // Update implements engine.Engine.
 func (e *Engine) Update(ctx context.Context, samples []engine.Sample, objective engine.Objective, learningRate float64) (engine.UpdateStats, error) {
+	if e.base == nil {
+		return engine.UpdateStats{}, errReadOnly
+	}
 	if len(samples) == 0 {
 		return engine.UpdateStats{}, errors.New("update: no samples")
 	}

@@ -131,7 +131,7 @@ func TestLoRAGradientsMatchFiniteDifferences(t *testing.T) {
 	f := newFixture(c, 11)
 	rng := rand.New(rand.NewPCG(5, 5))
 	grad := NewWeights(c, func(string) bool { return false })
-	params, grads := AttachLoRA(c, f.w, []*Weights{grad}, 3, 0.7, rng)
+	params, grads := AttachLoRA(c, f.w, f.w.Fork(c, IsAdapted), []*Weights{grad}, 3, 0.7, rng)
 	for i := range params.Flat { // B starts at zero, where A has no gradient
 		params.Flat[i] += float32(rng.NormFloat64() * 0.2)
 	}

@@ -4,17 +4,26 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/trinity-lab/trinity/trainer/backend/cpu"
 	"github.com/trinity-lab/trinity/trainer/nn"
 )
 
+// AdaptedModules are the decoder linears that LoRA adapts (Trinity A.2: embeddings, head and vision are excluded).
+var AdaptedModules = []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
+
+// IsAdapted says whether LoRA adapts a tensor.
+func IsAdapted(name string) bool {
+	module, isWeight := strings.CutSuffix(name, ".weight")
+	return isWeight && strings.HasPrefix(name, "model.language_model.layers.") && slices.Contains(AdaptedModules, module[strings.LastIndexByte(module, '.')+1:])
+}
+
 // AttachLoRA adds adapters of the given rank and scale (alpha/rank) to the seven decoder linears of w and matching
-// gradients to grad (Trinity A.2: embeddings, head and vision are excluded). A starts uniform within 1/sqrt(in), B at
-// zero, as PEFT does. It returns the adapters' parameters and gradients in PEFT's spelling; w's present values become
-// the frozen base.
-func AttachLoRA(c Config, w *Weights, grads []*Weights, rank int, scale float32, rng *rand.Rand) (params *AdapterSet, gradients []*AdapterSet) {
+// gradients to grads. A starts uniform within 1/sqrt(in), B at zero, as PEFT does. base holds the frozen weights under the
+// adapters. It returns the adapters' parameters and gradients in PEFT's spelling.
+func AttachLoRA(c Config, w, base *Weights, grads []*Weights, rank int, scale float32, rng *rand.Rand) (params *AdapterSet, gradients []*AdapterSet) {
 	params = newAdapterSet(c, w, rank, scale)
 	for i := range params.Tensors {
 		if t := &params.Tensors[i]; strings.HasSuffix(t.Name, "lora_A.weight") {
@@ -24,7 +33,15 @@ func AttachLoRA(c Config, w *Weights, grads []*Weights, rank int, scale float32,
 			}
 		}
 	}
-	params.base(w)
+	for i := range w.text.layers {
+		frozen := base.text.layers[i].linears()
+		for k, l := range w.text.layers[i].linears() {
+			for j := range l.Adapters {
+				a := &l.Adapters[j]
+				a.W0 = frozen[k].W[a.Row*l.In : (a.Row+a.Out)*l.In]
+			}
+		}
+	}
 	for _, g := range grads {
 		gradients = append(gradients, newAdapterSet(c, g, rank, scale))
 	}
@@ -62,55 +79,65 @@ func (w *Weights) adapted(c Config) []adapted {
 	return all
 }
 
-func newAdapterSet(c Config, w *Weights, rank int, scale float32) *AdapterSet {
-	all := w.adapted(c)
-	n := 0
-	for _, a := range all {
+// AdapterTensors lists the adapters' names in PEFT's spelling and shapes, without storage: for each adapted module A
+// [rank, in] and B [out, rank].
+func AdapterTensors(c Config, rank int) []Tensor {
+	w := blank(c)
+	w.setSizes(c)
+	var out []Tensor
+	for _, a := range w.adapted(c) {
 		for _, p := range a.parts {
-			n += rank * (a.linear.In + p.out)
+			out = append(out, Tensor{a.name + p.name + ".lora_A.weight", []int{rank, a.linear.In}, nil},
+				Tensor{a.name + p.name + ".lora_B.weight", []int{p.out, rank}, nil})
 		}
 	}
-	s := &AdapterSet{Flat: make([]float32, n)}
-	rest := s.Flat
-	take := func(name string, rows, cols int) []float32 {
-		x := rest[: rows*cols : rows*cols]
-		rest = rest[rows*cols:]
-		s.Tensors = append(s.Tensors, Tensor{name, []int{rows, cols}, x})
-		return x
+	return out
+}
+
+func newAdapterSet(c Config, w *Weights, rank int, scale float32) *AdapterSet {
+	s := &AdapterSet{Tensors: AdapterTensors(c, rank)}
+	n := 0
+	for _, t := range s.Tensors {
+		n += size(t.Shape)
 	}
-	for _, a := range all {
+	s.Flat = make([]float32, n)
+	rest := s.Flat
+	for i := range s.Tensors {
+		k := size(s.Tensors[i].Shape)
+		s.Tensors[i].Data, rest = rest[:k:k], rest[k:]
+	}
+	pairs := s.Tensors
+	for _, a := range w.adapted(c) {
 		row := 0
 		a.linear.Adapters = nil
 		for _, p := range a.parts {
-			a.linear.Adapters = append(a.linear.Adapters, nn.Adapter{Row: row, Out: p.out, Rank: rank, Scale: scale,
-				A: take(a.name+p.name+".lora_A.weight", rank, a.linear.In), B: take(a.name+p.name+".lora_B.weight", p.out, rank)})
+			a.linear.Adapters = append(a.linear.Adapters, nn.Adapter{Row: row, Out: p.out, Rank: rank, Scale: scale, A: pairs[0].Data, B: pairs[1].Data})
 			row += p.out
+			pairs = pairs[2:]
 		}
 	}
 	return s
 }
 
-// base freezes the present weights under the adapters.
-func (s *AdapterSet) base(w *Weights) {
+// MergeLoRA recomputes the merged weights from the frozen base and the adapters.
+func (w *Weights) MergeLoRA(g *cpu.Gemm) {
 	for i := range w.text.layers {
-		l := &w.text.layers[i]
-		for _, lin := range []*nn.Linear{&l.qkv, &l.o, &l.gateUp, &l.down} {
-			for j := range lin.Adapters {
-				a := &lin.Adapters[j]
-				a.W0 = append([]float32(nil), lin.W[a.Row*lin.In:(a.Row+a.Out)*lin.In]...)
+		for _, l := range w.text.layers[i].linears() {
+			for j := range l.Adapters {
+				l.Adapters[j].Merge(g, l.W, l.In)
 			}
 		}
 	}
 }
 
-// MergeLoRA recomputes the merged weights from the frozen base and the adapters.
-func (w *Weights) MergeLoRA(g *cpu.Gemm) {
+// DetachLoRA forgets the adapters; the weights stay as they were last merged.
+func (w *Weights) DetachLoRA() {
 	for i := range w.text.layers {
-		l := &w.text.layers[i]
-		for _, lin := range []*nn.Linear{&l.qkv, &l.o, &l.gateUp, &l.down} {
-			for j := range lin.Adapters {
-				lin.Adapters[j].Merge(g, lin.W, lin.In)
-			}
+		for _, l := range w.text.layers[i].linears() {
+			l.Adapters = nil
 		}
 	}
 }
+
+// linears are the layer's adapted linears.
+func (l *textLayer) linears() [4]*nn.Linear { return [...]*nn.Linear{&l.qkv, &l.o, &l.gateUp, &l.down} }

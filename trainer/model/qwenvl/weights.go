@@ -59,10 +59,7 @@ type textLayer struct {
 
 // NewWeights allocates the tensors that keep accepts, zeroed; a nil keep accepts all.
 func NewWeights(c Config, keep func(name string) bool) *Weights {
-	w := &Weights{}
-	w.vision.blocks = make([]visionBlock, c.Vision.Depth)
-	w.vision.deep = make([]merger, len(c.Vision.DeepstackIndexes))
-	w.text.layers = make([]textLayer, c.Text.Layers)
+	w := blank(c)
 	n := 0
 	w.walk(c, func(name string, _ *[]float32, shape ...int) {
 		if keep == nil || keep(name) {
@@ -80,6 +77,40 @@ func NewWeights(c Config, keep func(name string) bool) *Weights {
 		w.Tensors = append(w.Tensors, Tensor{name, shape, rest[:k:k]})
 		rest = rest[k:]
 	})
+	w.derive(c)
+	return w
+}
+
+// Fork returns weights that have copies of their own of the tensors that own accepts, in Flat, and share the others with
+// w. The parts of a fused linear must be treated alike.
+func (w *Weights) Fork(c Config, own func(name string) bool) *Weights {
+	f := NewWeights(c, own)
+	shared := map[string][]float32{}
+	w.walk(c, func(name string, src *[]float32, _ ...int) { shared[name] = *src })
+	f.Tensors = nil
+	f.walk(c, func(name string, dst *[]float32, shape ...int) {
+		if own(name) {
+			copy(*dst, shared[name])
+		} else {
+			*dst = shared[name]
+		}
+		f.Tensors = append(f.Tensors, Tensor{name, shape, (*dst)[:size(shape):size(shape)]})
+	})
+	f.derive(c)
+	return f
+}
+
+// blank has the right number of parts, without storage.
+func blank(c Config) *Weights {
+	w := &Weights{}
+	w.vision.blocks = make([]visionBlock, c.Vision.Depth)
+	w.vision.deep = make([]merger, len(c.Vision.DeepstackIndexes))
+	w.text.layers = make([]textLayer, c.Text.Layers)
+	return w
+}
+
+// derive sets what is made of tensors: fused linears and a tied head.
+func (w *Weights) derive(c Config) {
 	for i := range w.text.layers {
 		l := &w.text.layers[i]
 		l.qkv.W = join(l.q, l.k, l.v)
@@ -89,7 +120,6 @@ func NewWeights(c Config, keep func(name string) bool) *Weights {
 		w.text.head.W = w.text.embed
 	}
 	w.setSizes(c)
-	return w
 }
 
 // join returns the one slice that adjacent parts of the flat storage make; nil when they were not kept.
