@@ -48,7 +48,7 @@ bench: build ## compare the engine's speed with OpenBLAS on this machine; option
 	bin/trinity bench engine $(ARGS)
 
 # Expected values that come from other implementations, with the versions that made the committed ones.
-golden: need-go ## make the tests' reference files anew with Pillow, tokenizers and safetensors (needs Python)
+golden: need-go ## make the tests' reference files anew with Pillow, tokenizers and safetensors (needs Python and npm)
 	$(PYTHON) -m venv bin/golden
 	bin/golden/bin/pip install --quiet numpy pillow==13.0.0 tokenizers==0.23.3 safetensors==0.8.0
 	$(GO) test ./trainer/tokenizer -run TestTrainedMatchesReference -update
