@@ -23,13 +23,18 @@ var ErrNotFound = errors.New("no such tensor")
 type Info struct {
 	DType DType
 	Shape []int
+	File  string // path of the file that holds it
 }
 
-// source is the byte storage of a file; view may alias the storage.
+// source is the byte storage of a file. A view may alias the storage; forget says that one is done with.
 type source interface {
 	view(offset int64, n int) ([]byte, error)
+	forget(offset int64, n int)
 	close() error
 }
+
+// chunk is the number of elements that are converted at a time. It bounds the memory that reading takes besides its result.
+const chunk = 1 << 18
 
 // File is an open safetensors file. It may be used by several goroutines; a
 // mapped file must not be shortened by others while it is open.
@@ -111,7 +116,7 @@ func (f *File) Metadata() map[string]string { return maps.Clone(f.header.metadat
 // Info describes a tensor, false if there is none of that name.
 func (f *File) Info(name string) (Info, bool) {
 	e, ok := f.header.entries[name]
-	return Info{DType: e.dtype, Shape: slices.Clone(e.shape)}, ok
+	return Info{DType: e.dtype, Shape: slices.Clone(e.shape), File: f.path}, ok
 }
 
 // Float32 returns a tensor's elements in row-major order, converted from F32,
@@ -155,16 +160,32 @@ func (f *File) read(name string, e entry, dst []float32) error {
 	defer f.mu.RUnlock()
 	err := os.ErrClosed
 	if f.src != nil {
-		var raw []byte
-		raw, err = f.src.view(f.data+int64(e.begin), int(e.end-e.begin))
-		if err == nil {
-			err = e.dtype.decode(dst, raw)
-		}
+		err = f.decode(e, dst)
 	}
 	if err != nil {
 		return fmt.Errorf("read tensor %q of %q: %w", name, f.path, err)
 	}
 	return nil
+}
+
+func (f *File) decode(e entry, dst []float32) error {
+	width := int(e.dtype.bytes())
+	offset := f.data + int64(e.begin)
+	for {
+		n := min(len(dst), chunk)
+		raw, err := f.src.view(offset, n*width)
+		if err != nil {
+			return err
+		}
+		if err := e.dtype.decode(dst[:n], raw); err != nil {
+			return err
+		}
+		f.src.forget(offset, n*width)
+		if dst = dst[n:]; len(dst) == 0 {
+			return nil
+		}
+		offset += int64(n * width)
+	}
 }
 
 // Close unmaps the file. Reads after it fail; slices returned before it stay
@@ -184,4 +205,5 @@ func (f *File) Close() error {
 type memory []byte
 
 func (m memory) view(offset int64, n int) ([]byte, error) { return m[offset:][:n], nil }
+func (m memory) forget(int64, int)                        {}
 func (m memory) close() error                             { return nil }

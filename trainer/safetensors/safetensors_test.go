@@ -25,7 +25,7 @@ func TestReadReferenceFile(t *testing.T) {
 
 	info, ok := f.Info("single")
 	require.True(t, ok)
-	require.Equal(t, Info{DType: F32, Shape: []int{2, 3}}, info)
+	require.Equal(t, Info{DType: F32, Shape: []int{2, 3}, File: "testdata/reference.safetensors"}, info)
 	got, err := f.Float32("single")
 	require.NoError(t, err)
 	require.Equal(t, []float32{0, .25, .5, .75, 1, 1.25}, got)

@@ -18,4 +18,6 @@ func (r reader) view(offset int64, n int) ([]byte, error) {
 	return b, err
 }
 
+func (r reader) forget(int64, int) {}
+
 func (r reader) close() error { return r.file.Close() }
