@@ -12,7 +12,8 @@ import (
 	"github.com/trinity-lab/trinity/trainer/safetensors"
 )
 
-// loadWeights reads every tensor of the architecture from dir's safetensors, in either of the spellings in use.
+// loadWeights reads every tensor of the architecture from dir's safetensors, in either of the spellings in use, and
+// nothing else may be there: a tensor without a place means that config.json is of another model.
 func loadWeights(dir string, c qwenvl.Config) (*qwenvl.Weights, error) {
 	set, err := safetensors.OpenDir(dir)
 	if err != nil {
@@ -20,33 +21,78 @@ func loadWeights(dir string, c qwenvl.Config) (*qwenvl.Weights, error) {
 	}
 	defer set.Close()
 	w := qwenvl.NewWeights(c, nil)
+	used := map[string]bool{}
 	for _, t := range w.Tensors {
 		name, err := find(set, t.Name, t.Shape)
+		if err == nil {
+			err = set.ReadInto(name, t.Data)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("model %q: %w", dir, err)
 		}
-		if err := set.ReadInto(name, t.Data); err != nil {
+		used[name] = true
+	}
+	for _, name := range set.Names() {
+		if used[name] || strings.HasSuffix(name, "rotary_emb.inv_freq") { // older saves hold these constants
+			continue
+		}
+		if name == headName && c.TieWordEmbeddings {
+			err = tiedHead(set, w)
+		} else {
+			info, _ := set.Info(name)
+			err = fmt.Errorf("%s: tensor %s has no place in the architecture that config.json describes", info.File, name)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("model %q: %w", dir, err)
 		}
 	}
 	return w, nil
 }
 
-// find returns the name under which a file or set holds a tensor, with its shape checked.
-func find(set interface {
+const headName = "lm_head.weight"
+
+// tiedHead accepts a head that is stored though it is tied, as long as it is the embeddings.
+func tiedHead(set *safetensors.Set, w *qwenvl.Weights) error {
+	head, err := set.Float32(headName)
+	if err != nil {
+		return err
+	}
+	for _, t := range w.Tensors {
+		if strings.HasSuffix(t.Name, "embed_tokens.weight") && !slices.Equal(head, t.Data) {
+			info, _ := set.Info(headName)
+			return fmt.Errorf("%s: tensor %s differs from the embeddings, though config.json ties them (tie_word_embeddings)", info.File, headName)
+		}
+	}
+	return nil
+}
+
+// tensorSet is a safetensors file, or several.
+type tensorSet interface {
+	Names() []string
 	Info(name string) (safetensors.Info, bool)
-}, name string, shape []int) (string, error) {
+}
+
+// find returns the name under which files hold a tensor, with its shape checked.
+func find(set tensorSet, name string, shape []int) (string, error) {
 	for _, n := range spellings(name) {
 		info, ok := set.Info(n)
 		if !ok {
 			continue
 		}
 		if !slices.Equal(info.Shape, shape) {
-			return "", fmt.Errorf("tensor %s has shape %v; the configuration implies %v", n, info.Shape, shape)
+			return "", fmt.Errorf("%s: tensor %s has shape %v; the configuration implies %v", info.File, n, info.Shape, shape)
 		}
 		return n, nil
 	}
-	return "", fmt.Errorf("tensor %s is missing from the safetensors files", name)
+	return "", fmt.Errorf("tensor %s is missing; the safetensors files hold %s", name, some(set.Names()))
+}
+
+// some names a few of what is there, since a foreign spelling is the usual reason for what is not.
+func some(names []string) string {
+	if len(names) <= 2 {
+		return fmt.Sprint(names)
+	}
+	return fmt.Sprintf("%d tensors, such as %s and %s", len(names), names[0], names[len(names)-1])
 }
 
 // spellings are the names that a tensor has had in transformers' releases, the present one first.
