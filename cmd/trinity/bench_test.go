@@ -10,11 +10,39 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func benchEngine(t *testing.T, args ...string) (code int, stdout, stderr string) {
+func bench(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = run(&Context{Ctx: t.Context(), Stdout: &out, Stderr: &errs}, append([]string{"bench", "engine"}, args...))
+	code = run(&Context{Ctx: t.Context(), Stdout: &out, Stderr: &errs}, append([]string{"bench"}, args...))
 	return code, out.String(), errs.String()
+}
+
+func benchEngine(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	return bench(t, append([]string{"engine"}, args...)...)
+}
+
+func TestBenchModelWithoutPyTorch(t *testing.T) {
+	code, out, errs := bench(t, "model", "--quick", "--rounds=1", "--python=/nowhere/python")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "pip install torch", "says how to get the reference")
+	require.Contains(t, out, "| tiny")
+}
+
+// Both sides must do the same work: on the same weights and tokens the losses of the first step are equal but for rounding.
+func TestBenchModelBesidePyTorch(t *testing.T) {
+	code, out, errs := bench(t, "model", "--quick", "--rounds=1", "--json")
+	require.Zero(t, code, errs)
+	var report modelReport
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	if report.Reference == "" {
+		t.Skip(report.Note)
+	}
+	require.Len(t, report.Rows, 5)
+	for _, row := range report.Rows[1:] {
+		require.Positive(t, row.Ratio)
+		require.InEpsilon(t, row.TorchLoss, row.Loss, 1e-5, row.Work)
+	}
 }
 
 func TestBenchEngineWithoutOpenBLAS(t *testing.T) {

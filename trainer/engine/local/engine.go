@@ -40,6 +40,8 @@ type Options struct {
 	Seed      uint64 // of the adapters' initial values
 	// Rate is the factor on the learning rate of a tensor, by its Hugging Face name; nil means 1. Training from scratch uses it.
 	Rate func(name string) float64
+	// IgnoreStop lets completions run to MaxTokens, as benchmarks need.
+	IgnoreStop bool
 }
 
 // Engine implements engine.Engine.
@@ -116,10 +118,14 @@ func Open(dir string, opts Options) (*Engine, error) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
+	stops := e.template.stops
+	if opts.IgnoreStop {
+		stops = nil
+	}
 	for range min(threads, lanes) {
 		text := qwenvl.NewTextNet(&e.config)
 		e.workers = append(e.workers, &worker{vision: qwenvl.NewVisionNet(&e.config.Vision), text: text,
-			sampler: sample.NewSampler(&e.config, text, e.template.stops)})
+			sampler: sample.NewSampler(&e.config, text, stops)})
 	}
 	return e, nil
 }

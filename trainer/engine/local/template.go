@@ -67,3 +67,17 @@ func (p *template) render(q engine.Prompt, n int) (prefix, rest []int32) {
 func (e *Engine) Encode(completion string) []int32 {
 	return append(e.tokens.EncodePlain(completion), e.template.end)
 }
+
+// Inputs returns a prompt as the model reads it, up to where the completion begins: its tokens and, where it has one, its
+// image. Other implementations are compared on them.
+func (e *Engine) Inputs(p engine.Prompt) ([]int32, *qwenvl.Image, error) {
+	n, err := e.imageTokens(p.Image)
+	if err != nil {
+		return nil, nil, err
+	}
+	prefix, rest := e.template.render(p, n)
+	if p.Image == "" {
+		return rest, nil, nil
+	}
+	return append(prefix, rest...), &e.images[p.Image].input, nil
+}
