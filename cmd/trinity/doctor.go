@@ -19,18 +19,24 @@ import (
 	"github.com/trinity-lab/trinity/server/pglocal"
 )
 
-type doctorCmd struct{ serverFlags }
+type doctorCmd struct {
+	serverFlags
+	modelFlags
+}
 
 // check is one line of the doctor's report.
 type check struct {
 	Name   string `json:"name"`
-	Status string `json:"status"` // ok, warning or error
+	Status string `json:"status"` // ok, warning, missing or error
 	Found  string `json:"found"`
 	Mend   string `json:"mend,omitempty"`
 }
 
 // Run looks at what trinity needs. It fails where something that every run needs is missing.
 func (cmd doctorCmd) Run(c *Context) error {
+	if cmd.Model != "" {
+		return cmd.inspect(c)
+	}
 	checks := []check{cmd.database(c.Ctx), cmd.disk(), memory(), processor(), gpu()}
 	failed := 0
 	for _, k := range checks {
@@ -114,26 +120,31 @@ func (cmd doctorCmd) disk() check {
 
 func memory() check {
 	k := check{Name: "memory", Status: "ok", Found: "unknown"}
-	b, err := os.ReadFile("/proc/meminfo")
-	if err != nil {
-		return k
-	}
-	kib := map[string]float64{}
-	for line := range strings.Lines(string(b)) {
-		name, value, _ := strings.Cut(line, ":")
-		if n, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64); err == nil {
-			kib[name] = n
-		}
-	}
-	total, available := kib["MemTotal"], kib["MemAvailable"]
+	total, available := machineMemory()
 	if total == 0 {
 		return k
 	}
-	k.Found = fmt.Sprintf("%.1f GiB, %.1f GiB available", total/(1<<20), available/(1<<20))
-	if available < 1<<20 {
+	k.Found = fmt.Sprintf("%s, %s available", binarySize(total), binarySize(available))
+	if available < 1<<30 {
 		k.Status, k.Mend = "warning", "close other programs; the wind tunnel takes about 1 GiB"
 	}
 	return k
+}
+
+// machineMemory is in bytes; zeros where it is unknown.
+func machineMemory() (total, available int) {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, 0
+	}
+	kib := map[string]int{}
+	for line := range strings.Lines(string(b)) {
+		name, value, _ := strings.Cut(line, ":")
+		if n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB")); err == nil {
+			kib[name] = n
+		}
+	}
+	return kib["MemTotal"] << 10, kib["MemAvailable"] << 10
 }
 
 func processor() check {

@@ -16,6 +16,9 @@ const (
 	BF16 DType = "BF16"
 )
 
+// IsFloat says whether the type can be read as float32.
+func (d DType) IsFloat() bool { return d == F32 || d == F16 || d == BF16 }
+
 // bytes returns the size of one element, or 0 for an unknown type. Types that
 // cannot be read as float32 are known too: their size is needed to validate a
 // file that also holds, say, an integer buffer.

@@ -104,7 +104,17 @@ func (s *Set) openShards(index map[string]string) error {
 		files = append(files, file)
 	}
 	slices.Sort(files)
-	for _, file := range slices.Compact(files) {
+	files = slices.Compact(files)
+	var missing []error
+	for _, file := range files {
+		if _, err := os.Stat(filepath.Join(s.dir, file)); err != nil {
+			missing = append(missing, err)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("%s: %d of %d shards cannot be read: %w", IndexFile, len(missing), len(files), errors.Join(missing...))
+	}
+	for _, file := range files {
 		f, err := Open(filepath.Join(s.dir, file))
 		if err != nil {
 			return err

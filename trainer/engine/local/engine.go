@@ -83,28 +83,19 @@ type picture struct {
 	features map[engine.Slot]qwenvl.Features
 }
 
+func newEngine(dir string, opts Options) *Engine {
+	return &Engine{dir: dir, opts: opts, images: map[string]*picture{}, frozenVision: opts.Model.FreezeVision || opts.Model.Train != "full"}
+}
+
 // Open loads the checkpoint in dir (config.json, tokenizer.json, preprocessor_config.json, *.safetensors).
 func Open(dir string, opts Options) (*Engine, error) {
-	e := &Engine{dir: dir, opts: opts, images: map[string]*picture{}}
+	e := newEngine(dir, opts)
+	for _, p := range e.parts() {
+		if err := p.read(); err != nil {
+			return nil, err
+		}
+	}
 	var err error
-	if e.config, err = qwenvl.LoadConfig(filepath.Join(dir, "config.json")); err != nil {
-		return nil, err
-	}
-	if e.tokens, err = tokenizer.Load(filepath.Join(dir, "tokenizer.json")); err != nil {
-		return nil, err
-	}
-	if n := e.tokens.VocabSize(); n > e.config.Text.VocabSize {
-		return nil, fmt.Errorf("model %q: tokenizer.json has %d tokens, config.json's text_config.vocab_size is %d; they belong to different models", dir, n, e.config.Text.VocabSize)
-	}
-	if e.processor, err = imageproc.LoadConfig(filepath.Join(dir, "preprocessor_config.json")); err != nil {
-		return nil, err
-	}
-	if err := e.limitPixels(); err != nil {
-		return nil, err
-	}
-	if e.template, err = newTemplate(&e.config, e.tokens); err != nil {
-		return nil, fmt.Errorf("model %q: %w", dir, err)
-	}
 	if e.policy, err = loadWeights(dir, e.config); err != nil {
 		return nil, err
 	}
@@ -170,8 +161,42 @@ func (e *Engine) trained(name string) bool {
 // averaged says whether the Verifier has a tensor of its own. One that starts from other weights differs everywhere.
 func (e *Engine) averaged(name string) bool { return e.opts.Verifier != "" || e.trained(name) }
 
-// limitPixels applies the run's image bounds over the checkpoint's.
-func (e *Engine) limitPixels() error {
+const configFile = "config.json"
+
+// part is a file of the checkpoint folder other than weights.
+type part struct {
+	name string
+	read func() error
+}
+
+// parts lists what is read before the weights, in this order.
+func (e *Engine) parts() []part {
+	return []part{{configFile, e.readConfig}, {"tokenizer.json", e.readTokenizer}, {"preprocessor_config.json", e.readProcessor}}
+}
+
+func (e *Engine) readConfig() (err error) {
+	e.config, err = qwenvl.LoadConfig(filepath.Join(e.dir, configFile))
+	return err
+}
+
+func (e *Engine) readTokenizer() (err error) {
+	if e.tokens, err = tokenizer.Load(filepath.Join(e.dir, "tokenizer.json")); err != nil {
+		return err
+	}
+	if n := e.tokens.VocabSize(); n > e.config.Text.VocabSize {
+		return fmt.Errorf("model %q: tokenizer.json has %d tokens, config.json's text_config.vocab_size is %d; they belong to different models", e.dir, n, e.config.Text.VocabSize)
+	}
+	if e.template, err = newTemplate(&e.config, e.tokens); err != nil {
+		return fmt.Errorf("model %q: %w", e.dir, err)
+	}
+	return nil
+}
+
+// readProcessor applies the run's image bounds over the checkpoint's.
+func (e *Engine) readProcessor() (err error) {
+	if e.processor, err = imageproc.LoadConfig(filepath.Join(e.dir, "preprocessor_config.json")); err != nil {
+		return err
+	}
 	if n := e.opts.Model.MinPixels; n > 0 {
 		e.processor.MinPixels = n
 	}
@@ -193,7 +218,6 @@ var errReadOnly = errors.New("the engine was opened for reading: it has nothing 
 func (e *Engine) prepareTraining() error {
 	m := e.opts.Model
 	lora := m.Train == "lora"
-	e.frozenVision = m.FreezeVision || m.Train != "full"
 	var initial *adapter
 	if e.opts.Adapter != "" {
 		var err error
@@ -249,19 +273,31 @@ func (e *Engine) rate(name string) float32 {
 	return float32(e.opts.Rate(name))
 }
 
+// trainable is the number of parameters that an update moves.
 func (e *Engine) trainable() int {
 	n := 0
-	for _, p := range e.params {
-		n += len(p.Weight)
+	switch e.opts.Model.Train {
+	case "lora":
+		for _, t := range qwenvl.AdapterTensors(e.config, e.opts.Model.LoRA.Rank) {
+			n += t.Size()
+		}
+	case "full":
+		for _, t := range qwenvl.Layout(e.config) {
+			if e.trained(t.Name) {
+				n += t.Size()
+			}
+		}
 	}
 	return n
 }
 
 // Info implements engine.Engine.
 func (e *Engine) Info() engine.Info {
-	return engine.Info{Architecture: "Qwen3-VL", Parameters: len(e.policy.Flat), Trainable: e.trainable(), VocabSize: e.config.Text.VocabSize,
+	return engine.Info{Architecture: e.architecture(), Parameters: len(e.policy.Flat), Trainable: e.trainable(), VocabSize: e.config.Text.VocabSize,
 		Device: fmt.Sprintf("cpu, %d threads, %s", len(e.workers), cpu.Path())}
 }
+
+func (e *Engine) architecture() string { return "Qwen3-VL" }
 
 // Close implements engine.Engine.
 func (e *Engine) Close() error { return nil }

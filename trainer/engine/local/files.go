@@ -12,54 +12,66 @@ import (
 	"github.com/trinity-lab/trinity/trainer/safetensors"
 )
 
-// loadWeights reads every tensor of the architecture from dir's safetensors, in either of the spellings in use, and
-// nothing else may be there: a tensor without a place means that config.json is of another model.
+// loadWeights reads every tensor of the architecture from dir's safetensors.
 func loadWeights(dir string, c qwenvl.Config) (*qwenvl.Weights, error) {
 	set, err := safetensors.OpenDir(dir)
 	if err != nil {
 		return nil, err
 	}
 	defer set.Close()
+	names, err := place(set, c)
+	if err != nil {
+		return nil, fmt.Errorf("model %q: %w", dir, err)
+	}
 	w := qwenvl.NewWeights(c, nil)
-	used := map[string]bool{}
 	for _, t := range w.Tensors {
-		name, err := find(set, t.Name, t.Shape)
-		if err == nil {
-			err = set.ReadInto(name, t.Data)
-		}
-		if err != nil {
+		if err := set.ReadInto(names[t.Name], t.Data); err != nil {
 			return nil, fmt.Errorf("model %q: %w", dir, err)
 		}
-		used[name] = true
 	}
-	for _, name := range set.Names() {
-		if used[name] || strings.HasSuffix(name, "rotary_emb.inv_freq") { // older saves hold these constants
-			continue
-		}
-		if name == headName && c.TieWordEmbeddings {
-			err = tiedHead(set, w)
-		} else {
-			info, _ := set.Info(name)
-			err = fmt.Errorf("%s: tensor %s has no place in the architecture that config.json describes", info.File, name)
-		}
-		if err != nil {
+	if c.TieWordEmbeddings {
+		if err := checkTiedHead(set, w); err != nil {
 			return nil, fmt.Errorf("model %q: %w", dir, err)
 		}
 	}
 	return w, nil
 }
 
+// place finds each tensor of the architecture in the files, from their headers alone, in either of the spellings in use. A
+// tensor without a place is an error, too: config.json is then of another model.
+func place(set *safetensors.Set, c qwenvl.Config) (map[string]string, error) {
+	names, used := map[string]string{}, map[string]bool{}
+	for _, t := range qwenvl.Layout(c) {
+		name, err := find(set, t.Name, t.Shape)
+		if err != nil {
+			return nil, err
+		}
+		names[t.Name], used[name] = name, true
+	}
+	for _, name := range set.Names() {
+		// Older saves hold constants of the rotary embedding, and some a head that is tied.
+		if !used[name] && !strings.HasSuffix(name, "rotary_emb.inv_freq") && !(name == headName && c.TieWordEmbeddings) {
+			info, _ := set.Info(name)
+			return nil, fmt.Errorf("%s: tensor %s has no place in the architecture that config.json describes", info.File, name)
+		}
+	}
+	return names, nil
+}
+
 const headName = "lm_head.weight"
 
-// tiedHead accepts a head that is stored though it is tied, as long as it is the embeddings.
-func tiedHead(set *safetensors.Set, w *qwenvl.Weights) error {
+// checkTiedHead accepts a head that is stored though it is tied, as long as it is the embeddings.
+func checkTiedHead(set *safetensors.Set, w *qwenvl.Weights) error {
+	info, ok := set.Info(headName)
+	if !ok {
+		return nil
+	}
 	head, err := set.Float32(headName)
 	if err != nil {
 		return err
 	}
 	for _, t := range w.Tensors {
 		if strings.HasSuffix(t.Name, "embed_tokens.weight") && !slices.Equal(head, t.Data) {
-			info, _ := set.Info(headName)
 			return fmt.Errorf("%s: tensor %s differs from the embeddings, though config.json ties them (tie_word_embeddings)", info.File, headName)
 		}
 	}
@@ -72,7 +84,7 @@ type tensorSet interface {
 	Info(name string) (safetensors.Info, bool)
 }
 
-// find returns the name under which files hold a tensor, with its shape checked.
+// find returns the name under which files hold a tensor, with its shape and type checked.
 func find(set tensorSet, name string, shape []int) (string, error) {
 	for _, n := range spellings(name) {
 		info, ok := set.Info(n)
@@ -81,6 +93,9 @@ func find(set tensorSet, name string, shape []int) (string, error) {
 		}
 		if !slices.Equal(info.Shape, shape) {
 			return "", fmt.Errorf("%s: tensor %s has shape %v; the configuration implies %v", info.File, n, info.Shape, shape)
+		}
+		if !info.DType.IsFloat() {
+			return "", fmt.Errorf("%s: tensor %s is stored as %s; convert the checkpoint to %s, %s or %s", info.File, n, info.DType, safetensors.BF16, safetensors.F16, safetensors.F32)
 		}
 		return n, nil
 	}

@@ -98,12 +98,12 @@ func newAdapterSet(c Config, w *Weights, rank int, scale float32) *AdapterSet {
 	s := &AdapterSet{Tensors: AdapterTensors(c, rank)}
 	n := 0
 	for _, t := range s.Tensors {
-		n += size(t.Shape)
+		n += t.Size()
 	}
 	s.Flat = make([]float32, n)
 	rest := s.Flat
 	for i := range s.Tensors {
-		k := size(s.Tensors[i].Shape)
+		k := s.Tensors[i].Size()
 		s.Tensors[i].Data, rest = rest[:k:k], rest[k:]
 	}
 	pairs := s.Tensors

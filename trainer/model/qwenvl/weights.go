@@ -57,15 +57,25 @@ type textLayer struct {
 	q, k, v, gate, up                 []float32 // parts of the fused linears
 }
 
+// Size is the number of elements.
+func (t Tensor) Size() int { return size(t.Shape) }
+
+// Layout lists the architecture's tensors in the order of Weights, without storage.
+func Layout(c Config) []Tensor {
+	var out []Tensor
+	blank(c).walk(c, func(name string, _ *[]float32, shape ...int) { out = append(out, Tensor{Name: name, Shape: shape}) })
+	return out
+}
+
 // NewWeights allocates the tensors that keep accepts, zeroed; a nil keep accepts all.
 func NewWeights(c Config, keep func(name string) bool) *Weights {
 	w := blank(c)
 	n := 0
-	w.walk(c, func(name string, _ *[]float32, shape ...int) {
-		if keep == nil || keep(name) {
-			n += size(shape)
+	for _, t := range Layout(c) {
+		if keep == nil || keep(t.Name) {
+			n += t.Size()
 		}
-	})
+	}
 	w.Flat = make([]float32, n)
 	rest := w.Flat
 	w.walk(c, func(name string, dst *[]float32, shape ...int) {
