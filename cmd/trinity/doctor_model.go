@@ -21,8 +21,8 @@ type modelFlags struct {
 	Set   []string `sep:"none" placeholder:"KEY=VALUE" help:"Change a setting, such as threads=2. May be repeated."`
 }
 
-// modelReport is the --json output.
-type modelReport struct {
+// checkpointReport is the --json output.
+type checkpointReport struct {
 	OK           bool           `json:"ok"` // everything that a run needs is there and fits
 	Architecture string         `json:"architecture"`
 	Parameters   map[string]int `json:"parameters"` // by part, and their total
@@ -62,7 +62,7 @@ func (f modelFlags) inspect(c *Context) error {
 	if err != nil {
 		return usage(err)
 	}
-	r := newModelReport(in, cfg)
+	r := newCheckpointReport(in, cfg)
 	_, r.Memory.Available = machineMemory()
 	r.Memory.Fits = r.Memory.Available == 0 || r.Memory.Total <= r.Memory.Available
 	damaged := 0
@@ -98,9 +98,9 @@ func (f modelFlags) settings() (spec.Config, error) {
 	return cfg, err
 }
 
-func newModelReport(in *local.Inspection, cfg spec.Config) modelReport {
+func newCheckpointReport(in *local.Inspection, cfg spec.Config) checkpointReport {
 	p := in.Parameters
-	r := modelReport{Architecture: in.Architecture, Train: trainReport{Mode: cfg.Model.Train, Trainable: in.Trainable},
+	r := checkpointReport{Architecture: in.Architecture, Train: trainReport{Mode: cfg.Model.Train, Trainable: in.Trainable},
 		Parameters: map[string]int{"vision": p.Vision, "merger": p.Merger, "text": p.Text, "head": p.Head, "total": p.Total()}}
 	if cfg.Model.Train == "lora" {
 		r.Train.Rank = cfg.Model.LoRA.Rank
@@ -128,7 +128,7 @@ func newModelReport(in *local.Inspection, cfg spec.Config) modelReport {
 	return r
 }
 
-func (r modelReport) write(w io.Writer) error {
+func (r checkpointReport) write(w io.Writer) error {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "%s, %s parameters\n", r.Architecture, grouped(r.Parameters["total"]))
 	for _, part := range []string{"vision", "merger", "text", "head"} {

@@ -12,7 +12,7 @@ import (
 )
 
 // inspectModel asks for the report on a folder.
-func inspectModel(t *testing.T, wantCode int, args ...string) (r modelReport, stderr string) {
+func inspectModel(t *testing.T, wantCode int, args ...string) (r checkpointReport, stderr string) {
 	t.Helper()
 	code, stdout, stderr := invoke(append([]string{"--json", "doctor"}, args...)...)
 	require.Equal(t, wantCode, code, stderr)
@@ -22,7 +22,7 @@ func inspectModel(t *testing.T, wantCode int, args ...string) (r modelReport, st
 	return r, stderr
 }
 
-func statuses(r modelReport) map[string]string {
+func statuses(r checkpointReport) map[string]string {
 	m := map[string]string{}
 	for _, k := range r.Files {
 		m[k.Name] = k.Status
