@@ -140,10 +140,10 @@ func (b *benchEngineCmd) compare(c *Context, p product, threads int, reference *
 	return row, nil
 }
 
-// productTimer holds the operands and workers of one product.
+// productTimer holds the operands of one product.
 type productTimer struct {
 	product
-	workers  []*cpu.Gemm
+	gemm     cpu.Gemm
 	a, b, c  []float32
 	lda, ldb int
 }
@@ -156,9 +156,7 @@ func newProductTimer(p product, threads int) *productTimer {
 	if p.transB() {
 		t.ldb = p.K
 	}
-	for range threads {
-		t.workers = append(t.workers, new(cpu.Gemm))
-	}
+	t.gemm.Threads = threads
 	return t
 }
 
@@ -174,7 +172,7 @@ func benchMatrix(n int) []float32 {
 func (t *productTimer) run(repeats int) float64 {
 	start := time.Now()
 	for range repeats {
-		cpu.ParallelMul(t.workers, t.transA(), t.transB(), t.M, t.N, t.K, t.a, t.lda, t.b, t.ldb, t.c, t.N, false)
+		t.gemm.Mul(t.transA(), t.transB(), t.M, t.N, t.K, t.a, t.lda, t.b, t.ldb, t.c, t.N, false)
 	}
 	return time.Since(start).Seconds() / float64(repeats)
 }

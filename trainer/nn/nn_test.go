@@ -3,6 +3,7 @@ package nn
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -219,24 +220,35 @@ func TestAttention(t *testing.T) {
 		"causal":         {{Segments: []Segment{{0, 5}, {5, 3}}}},
 		"shared prefix":  {{Segments: []Segment{{0, 4}}}, {Prefix: Segment{0, 4}, Segments: []Segment{{4, 3}, {7, 1}, {8, 5}}}},
 		"full":           {{Segments: []Segment{{0, 6}, {6, 2}}, Full: true}},
+		"pieces":         {{Segments: []Segment{{0, 130}, {130, 1}, {131, 64}, {195, 65}}}},
+		"strips":         {{Segments: []Segment{{0, 9}}}, {Prefix: Segment{0, 9}, Segments: []Segment{{9, 530}, {539, 40}}}},
+		"full strips":    {{Segments: []Segment{{0, 700}}, Full: true}},
 		"several groups": {{Segments: []Segment{{0, 2}}}, {Prefix: Segment{0, 2}, Segments: []Segment{{2, 3}}}, {Segments: []Segment{{5, 4}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(6, 1))
-			last := groups[len(groups)-1].rows()
+			segments := groups[len(groups)-1].Segments
+			last := segments[len(segments)-1]
 			rows := last.Start + last.Len
 			var g cpu.Gemm
-			var scratch []float32
 			qkv, dout := random(rng, rows*a.Row()), random(rng, rows*a.Heads*a.HeadDim)
-			out, probs := make([]float32, len(dout)), make([]float32, a.ProbsLen(groups))
-			forward := func() float64 { a.Forward(&g, groups, qkv, out, probs); return weigh(out, dout) }
+			out := make([]float32, len(dout))
+			forward := func() float64 { a.Forward(&g, groups, qkv, out); return weigh(out, dout) }
 			forward()
 			for i, want := range naiveAttention(a, groups, qkv) {
 				require.InDelta(t, want, out[i], 1e-5)
 			}
 			dqkv := make([]float32, len(qkv))
-			a.Backward(&g, groups, qkv, probs, dout, dqkv, &scratch)
+			a.Backward(&g, groups, qkv, dout, dqkv)
 			requireGradient(t, rng, qkv, dqkv, forward)
+
+			forward()
+			threads := cpu.Gemm{Threads: 3}
+			again, dAgain := make([]float32, len(out)), make([]float32, len(dqkv))
+			a.Forward(&threads, groups, qkv, again)
+			a.Backward(&threads, groups, qkv, dout, dAgain)
+			require.True(t, slices.Equal(out, again), "threads change nothing")
+			require.True(t, slices.Equal(dqkv, dAgain), "threads change nothing")
 		})
 	}
 }

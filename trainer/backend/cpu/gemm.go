@@ -15,7 +15,13 @@ const blockA = 128 * 1024
 // the same bits whatever m and n are and wherever the row lies. The portable path rounds after each multiplication and
 // the assembly does not, so bits differ between those two; AVX2 and AVX-512 give the same.
 type Gemm struct {
+	// Threads is how many goroutines share a large product or Each; 0 and 1 mean none but the caller's. It never changes
+	// a bit of the result.
+	Threads int
+
+	helpers        []*Gemm // one a thread, while work is spread
 	panelA, panelB []float32
+	buffer         []float32
 	scratch        tileScratch
 	path           path // the fastest one allowed; tests force slower ones
 }
@@ -55,10 +61,22 @@ func (g *Gemm) Mul(transA, transB bool, m, n, k int, a []float32, lda int, b []f
 	} else {
 		checkMatrix("B", k, n, b, ldb)
 	}
-	if g.mulTiled(transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate) {
+	if g.spread(transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate) {
 		return
 	}
-	g.mulPortable(transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
+	g.mul(transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
+}
+
+func (g *Gemm) mul(transA, transB bool, m, n, k int, a []float32, lda int, b []float32, ldb int, c []float32, ldc int, accumulate bool) {
+	if !g.mulTiled(transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate) {
+		g.mulPortable(transA, transB, m, n, k, a, lda, b, ldb, c, ldc, accumulate)
+	}
+}
+
+// Buffer returns n floats of this Gemm's own, with arbitrary contents; the next call hands them out again.
+func (g *Gemm) Buffer(n int) []float32 {
+	g.buffer = grow(g.buffer, n)
+	return g.buffer[:n]
 }
 
 func checkMatrix(name string, rows, cols int, x []float32, ld int) {

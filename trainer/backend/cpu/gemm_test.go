@@ -209,20 +209,38 @@ func TestMulSameBitsInAVX2AndAVX512(t *testing.T) {
 	})
 }
 
-func TestParallelMulSameBits(t *testing.T) {
-	gs := []*Gemm{{}, {}, {}}
+func TestThreadsChangeNoBits(t *testing.T) {
 	for _, s := range [][3]int{{1, 1, 5}, {5, 300, 64}, {300, 20, 64}, {100, 100, 33}, {2000, 40, 64}, {150, 700, 128}, {401, 402, 403}} {
 		for _, form := range []string{"NN", "NT", "TN", "TT"} {
 			t.Run(fmt.Sprint(s, form), func(t *testing.T) {
 				p := product{transA: form[0] == 'T', transB: form[1] == 'T', m: s[0], n: s[1], k: s[2], padC: 1}
 				a, lda, b, ldb, c, ldc := p.operands(rand.New(rand.NewPCG(3, 4)))
 				want := append([]float32(nil), c...)
-				gs[0].Mul(p.transA, p.transB, p.m, p.n, p.k, a, lda, b, ldb, want, ldc, false)
-				for workers := 1; workers <= len(gs); workers++ {
-					ParallelMul(gs[:workers], p.transA, p.transB, p.m, p.n, p.k, a, lda, b, ldb, c, ldc, false)
+				var g Gemm
+				g.Mul(p.transA, p.transB, p.m, p.n, p.k, a, lda, b, ldb, want, ldc, false)
+				for threads := 1; threads <= 5; threads++ {
+					g.Threads = threads
+					g.Mul(p.transA, p.transB, p.m, p.n, p.k, a, lda, b, ldb, c, ldc, false)
 					require.True(t, sameBits(want, c))
 				}
 			})
+		}
+	}
+}
+
+func TestEachRunsEveryPartOnce(t *testing.T) {
+	for threads := range 5 {
+		g := Gemm{Threads: threads}
+		for _, n := range []int{0, 1, 2, 3, 100} {
+			counts := make([]int, n) // each element is one part's own: the race detector would tell
+			g.Each(n, func(h *Gemm, i int) {
+				buffer := h.Buffer(8)
+				buffer[0] = float32(i)
+				counts[i] += 1 + int(buffer[0]) - i
+			})
+			for i, c := range counts {
+				require.Equal(t, 1, c, "part %d of %d on %d threads", i, n, threads)
+			}
 		}
 	}
 }

@@ -25,10 +25,10 @@ type TextNet struct {
 }
 
 type textActivations struct {
-	x, h1, inv1, qkv, rotated, invHead, probs, out, mid, h2, inv2, gateUp, act, sig []float32
+	x, h1, inv1, qkv, rotated, invHead, out, mid, h2, inv2, gateUp, act, sig []float32
 }
 
-type textScratch struct{ dx, dh, dqkv, drotated, dout, dgateUp, dact, ds, dhidden, dnormed, lora []float32 }
+type textScratch struct{ dx, dh, dqkv, drotated, dout, dgateUp, dact, dhidden, dnormed, lora []float32 }
 
 // NewTextNet returns a net for c.
 func NewTextNet(c *Config) *TextNet {
@@ -82,7 +82,7 @@ func (n *TextNet) Forward(w *Weights, b *Batch) []float32 {
 		l.qkv.Forward(&n.g, N, h1, D, qkv, A.Row(), false)
 		n.headNorms(a, l, N)
 		out := nn.Grow(&a.out, N*l.o.In)
-		A.Forward(&n.g, b.Groups, a.rotated, out, nn.Grow(&a.probs, A.ProbsLen(b.Groups)))
+		A.Forward(&n.g, b.Groups, a.rotated, out)
 		mid := nn.Grow(&a.mid, N*D)
 		copy(mid, a.x)
 		l.o.Forward(&n.g, N, out, l.o.In, mid, D, true)
@@ -199,7 +199,7 @@ func (n *TextNet) Backward(w *Weights, b *Batch, coef []float32, grad *Weights, 
 		l.o.Backward(&n.g, N, a.out, l.o.In, dx, D, dout, l.o.In, false, &gl.o, &s.lora)
 		drotated := nn.Grow(&s.drotated, N*A.Row())
 		clear(drotated)
-		A.Backward(&n.g, b.Groups, a.rotated, a.probs, dout, drotated, &s.ds)
+		A.Backward(&n.g, b.Groups, a.rotated, dout, drotated)
 		n.headNormsBackward(a, l, gl, drotated, N)
 		l.qkv.Backward(&n.g, N, a.h1, D, s.dqkv, A.Row(), dh, D, false, &gl.qkv, &s.lora)
 		nn.RMSNormBackward(a.x, l.inputNorm, a.inv1, dh, dx, gl.inputNorm)

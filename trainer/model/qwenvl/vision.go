@@ -38,12 +38,12 @@ type VisionNet struct {
 }
 
 type visionActivations struct {
-	x, h1, mean1, inv1, qkv, probs, out, mid, h2, mean2, inv2, fc1, tanh, act []float32
+	x, h1, mean1, inv1, qkv, out, mid, h2, mean2, inv2, fc1, tanh, act []float32
 }
 
 type mergerActivations struct{ normed, mean, inv, fc1, act, out []float32 }
 
-type visionScratch struct{ dx, dh, dqkv, dout, dfc, dact, ds, lora []float32 }
+type visionScratch struct{ dx, dh, dqkv, dout, dfc, dact, lora []float32 }
 
 // positionLookup are the four table rows and weights of one patch's bilinearly interpolated position.
 type positionLookup struct {
@@ -78,7 +78,7 @@ func (n *VisionNet) Forward(w *Weights, images []Image) []Features {
 		b.qkv.Forward(g, N, h1, D, qkv, 3*D, false)
 		n.rotate(qkv, false)
 		out := nn.Grow(&a.out, N*D)
-		n.attention.Forward(g, n.groups, qkv, out, nn.Grow(&a.probs, n.attention.ProbsLen(n.groups)))
+		n.attention.Forward(g, n.groups, qkv, out)
 		mid := nn.Grow(&a.mid, N*D)
 		copy(mid, a.x)
 		b.proj.Forward(g, N, out, D, mid, D, true)
@@ -169,7 +169,7 @@ func (n *VisionNet) Backward(w *Weights, dFeatures []Features, grad *Weights) {
 		dout, dqkv := nn.Grow(&s.dout, N*D), nn.Grow(&s.dqkv, N*3*D)
 		b.proj.Backward(g, N, a.out, D, dx, D, dout, D, false, &gb.proj, &s.lora)
 		clear(dqkv)
-		n.attention.Backward(g, n.groups, a.qkv, a.probs, dout, dqkv, &s.ds)
+		n.attention.Backward(g, n.groups, a.qkv, dout, dqkv)
 		n.rotate(dqkv, true)
 		b.qkv.Backward(g, N, a.h1, D, dqkv, 3*D, dh, D, false, &gb.qkv, &s.lora)
 		b.norm1.Backward(a.x, a.mean1, a.inv1, dh, dx, &gb.norm1)
