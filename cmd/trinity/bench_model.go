@@ -44,7 +44,7 @@ type speedRow struct {
 	TorchLoss  float64 `json:"torch_loss,omitzero"`
 }
 
-type modelReport struct {
+type speedReport struct {
 	Reference string     `json:"reference,omitempty"` // its versions
 	Note      string     `json:"note,omitempty"`      // why there is no reference
 	Threads   int        `json:"threads"`
@@ -63,11 +63,11 @@ func (b *benchModelCmd) Run(c *Context) error {
 	return report.print(c.Stdout)
 }
 
-func (b *benchModelCmd) measure(c *Context) (modelReport, error) {
+func (b *benchModelCmd) measure(c *Context) (speedReport, error) {
 	if b.Rounds < 1 || b.Threads < 1 {
-		return modelReport{}, usage(fmt.Errorf("bench model: --rounds is %d and --threads %d; both must be positive", b.Rounds, b.Threads))
+		return speedReport{}, usage(fmt.Errorf("bench model: --rounds is %d and --threads %d; both must be positive", b.Rounds, b.Threads))
 	}
-	report := modelReport{Threads: b.Threads, Rows: []speedRow{}}
+	report := speedReport{Threads: b.Threads, Rows: []speedRow{}}
 	reference, err := startTorch(c.Ctx, b.Python)
 	switch {
 	case errors.Is(err, errNoTorch):
@@ -375,7 +375,7 @@ func newTorchPicture(im *qwenvl.Image) *torchPicture {
 	return &torchPicture{pixels, [3]int{1, im.GridH, im.GridW}}
 }
 
-func (r modelReport) print(w io.Writer) error {
+func (r speedReport) print(w io.Writer) error {
 	if r.Reference != "" {
 		fmt.Fprintf(w, "Reference: %s, float32, the faster of its attention implementations. %d threads on either side.\n\n", r.Reference, r.Threads)
 	} else {

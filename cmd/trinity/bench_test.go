@@ -33,7 +33,7 @@ func TestBenchModelWithoutPyTorch(t *testing.T) {
 func TestBenchModelBesidePyTorch(t *testing.T) {
 	code, out, errs := bench(t, "model", "--quick", "--rounds=1", "--json")
 	require.Zero(t, code, errs)
-	var report modelReport
+	var report speedReport
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	if report.Reference == "" {
 		t.Skip(report.Note)
