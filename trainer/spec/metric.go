@@ -29,7 +29,7 @@ const (
 	MetricRatioMean    = "policy/ratio_mean"
 	MetricKL           = "policy/kl"
 	MetricGradNorm     = "policy/grad_norm"
-	MetricMismatch     = "policy/mismatch" // mean |sampler - trainer| log-prob a token, nats
+	MetricMismatch     = "policy/mismatch" // mean |sampler - trainer| log-prob a token, nats: over what an update trains on, or the first image's candidates in a step without one
 	MetricRetainedQ    = "policy/retained_q"
 	MetricRetainedS    = "policy/retained_s"
 	MetricLearningRate = "policy/learning_rate"

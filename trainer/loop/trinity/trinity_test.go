@@ -389,6 +389,17 @@ func TestTrap10OldLogProbsAreTheTrainersOwn(t *testing.T) {
 	require.Positive(t, float64(o.metrics[spec.MetricMismatch]))
 }
 
+// A step that retains nothing has no update that would score anything; its mismatch is measured on its first image.
+func TestMismatchIsKnownWithoutAnUpdate(t *testing.T) {
+	s := worked(answers("6")...)
+	s.ask = []string{question("What is the height?", "6")}
+	o := play(t, s, "questioner.samples=1")
+	require.Empty(t, o.engine.updates)
+	require.Equal(t, 1, o.engine.scored)
+	require.Positive(t, float64(o.metrics[spec.MetricMismatch]))
+	require.True(t, math.IsNaN(float64(o.metrics[spec.MetricLoss])))
+}
+
 func TestTrap11ThinkingPrefixStandsInThePrompt(t *testing.T) {
 	s := worked("because</think><answer>\\boxed{7}</answer>")
 	s.ask = []string{"easy</think>" + question("What is the height?", "6"), question("What is the height?", "6")}

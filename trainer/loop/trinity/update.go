@@ -24,8 +24,11 @@ func (s *step) update(ctx context.Context) error {
 	s.learningRate = optim.Rate(s.Config.Optimizer, s.n, s.Config.Steps)
 	start := time.Now()
 	groups, err := s.samples(ctx)
-	if err != nil || len(groups) == 0 {
+	if err != nil {
 		return err
+	}
+	if len(groups) == 0 {
+		return s.measure(ctx)
 	}
 	done, total := 0, s.Config.Optimizer.Epochs*min(s.Config.Optimizer.MiniBatches, len(groups))
 	progress := s.progress("update", total)
@@ -50,13 +53,11 @@ func (s *step) update(ctx context.Context) error {
 
 // samples scores the retained rollouts under the current policy and groups them by image.
 func (s *step) samples(ctx context.Context) ([][]engine.Sample, error) {
-	var sequences []engine.Sequence
-	var sampler [][]float32
+	var retained []sampled
 	var advantages []float64
 	var owner []int
 	add := func(slot int, c sampled, advantage float64) {
-		sequences = append(sequences, engine.Sequence{Prompt: c.prompt, Tokens: c.tokens})
-		sampler = append(sampler, c.logProbs)
+		retained = append(retained, c)
 		advantages = append(advantages, advantage)
 		owner = append(owner, slot)
 	}
@@ -72,25 +73,57 @@ func (s *step) samples(ctx context.Context) ([][]engine.Sample, error) {
 			}
 		}
 	}
-	if len(sequences) == 0 {
-		return nil, ctx.Err()
-	}
-	old, err := s.Engine.Score(ctx, engine.Policy, sequences)
+	old, err := s.score(ctx, retained)
 	if err != nil {
-		return nil, fmt.Errorf("score: %w", err)
+		return nil, err
 	}
 	var groups [][]engine.Sample
-	for i, q := range sequences {
-		for t, lp := range old[i] {
-			s.mismatch = append(s.mismatch, math.Abs(float64(sampler[i][t])-float64(lp)))
-		}
+	for i, c := range retained {
 		if i == 0 || owner[i] != owner[i-1] {
 			groups = append(groups, nil)
 		}
 		last := &groups[len(groups)-1]
-		*last = append(*last, engine.Sample{Sequence: q, OldLogProbs: old[i], Advantage: advantages[i]})
+		*last = append(*last, engine.Sample{Sequence: c.sequence(), OldLogProbs: old[i], Advantage: advantages[i]})
 	}
 	return groups, nil
+}
+
+// measure scores the first image's candidates, so that a step that retained nothing records its mismatch too.
+func (s *step) measure(ctx context.Context) error {
+	if len(s.episodes) == 0 {
+		return ctx.Err()
+	}
+	var candidates []sampled
+	for _, c := range s.episodes[0].candidates {
+		candidates = append(candidates, c.sampled)
+	}
+	_, err := s.score(ctx, candidates)
+	return err
+}
+
+// score returns the log-probs of completions under the training forward pass and notes how far the sampler's lie from them.
+func (s *step) score(ctx context.Context, completions []sampled) ([][]float32, error) {
+	if len(completions) == 0 {
+		return nil, ctx.Err()
+	}
+	sequences := make([]engine.Sequence, len(completions))
+	for i, c := range completions {
+		sequences[i] = c.sequence()
+	}
+	scores, err := s.Engine.Score(ctx, engine.Policy, sequences)
+	if err != nil {
+		return nil, fmt.Errorf("score: %w", err)
+	}
+	for i, c := range completions {
+		for t, lp := range scores[i] {
+			s.mismatch = append(s.mismatch, math.Abs(float64(c.logProbs[t])-float64(lp)))
+		}
+	}
+	return scores, nil
+}
+
+func (c sampled) sequence() engine.Sequence {
+	return engine.Sequence{Prompt: c.prompt, Tokens: c.tokens}
 }
 
 // batches deals the images of a pass out to the mini-batches, in the order of the pass's own stream. There are fewer
