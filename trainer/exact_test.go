@@ -2,6 +2,7 @@ package trainer
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"testing"
 
@@ -50,6 +51,21 @@ func TestEveryStepRecordsASmallMismatch(t *testing.T) {
 		}
 		require.Equal(t, cfg.Steps, steps)
 	}
+}
+
+// A seed gives one digest, whatever the threads and however many completions are decoded together.
+func TestDigestDependsOnTheSeedAlone(t *testing.T) {
+	run := func(set ...string) string {
+		dir := t.TempDir() // 20 completions of a kind: more than a batch of 16
+		require.NoError(t, Run(context.Background(), shipped(t, append(set, "steps=2", "corpus.images_per_step=5", "questioner.samples=4")...), dir, Options{}))
+		return digest(t, dir)
+	}
+	want := run()
+	for _, c := range []struct{ threads, batch int }{{1, 0}, {2, 0}, {3, 0}, {1, 1}, {1, 16}, {2, 16}, {3, 1}} {
+		set := []string{fmt.Sprint("threads=", c.threads), fmt.Sprint("model.decode_batch=", c.batch)}
+		require.Equal(t, want, run(set...), set)
+	}
+	require.NotEqual(t, want, run("seed=2"))
 }
 
 // The same of prompts with and without an image, of lengths from one token to the longest, for both slots.

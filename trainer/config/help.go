@@ -50,6 +50,7 @@ var settingHelp = map[string]string{
 	"model.lora.alpha":         "The adapters' output is scaled by alpha/rank.",
 	"model.min_pixels":         "Smallest image area after resizing, pixels. 0 keeps the checkpoint's.",
 	"model.max_pixels":         "Largest image area after resizing, pixels. 0 keeps the checkpoint's. More pixels cost more memory and time.",
+	"model.decode_batch":       "Completions that each thread decodes together; fewer hold less memory for keys and values. 0 takes 256. Does not change results.",
 	"corpus.path":              "Folder of PNG, JPEG, WebP or GIF images, or builtin:windtunnel. Only pixels are read.",
 	"corpus.size":              "Figures drawn for builtin:windtunnel. Ignored for a folder.",
 	"corpus.images_per_step":   "Images in a step. The paper takes 16 with 8B and 32 with 7B.",

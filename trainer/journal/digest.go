@@ -12,7 +12,7 @@ import (
 )
 
 // Digest is the SHA-256, hexadecimal, of what a run computed: the committed run, candidate, judgement, rollout, dispute
-// and step records without sequence numbers, clock readings, the run's id, the program's version and the thread count.
+// and step records without sequence numbers, clock readings, the run's id, the program's version, the thread count and the decode batch.
 // It is the same for a run that was stopped or killed and resumed as for one that never was.
 func Digest(dir string) (string, error) { return DigestOf(ReadCommitted(dir)) }
 
@@ -46,7 +46,7 @@ func timeless(data any) any {
 	switch d := data.(type) {
 	case *spec.Run:
 		c := *d
-		c.ID, c.Version, c.Config.Threads = "", "", 0
+		c.ID, c.Version, c.Config.Threads, c.Config.Model.DecodeBatch = "", "", 0, 0
 		return &c
 	case *spec.Judgement:
 		c := *d

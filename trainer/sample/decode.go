@@ -46,12 +46,20 @@ type Sampler struct {
 	decoder *qwenvl.Decoder
 	chooser Chooser
 	stops   []int32
+	batch   int
 }
 
-// NewSampler returns a sampler whose completions end at any of the stop tokens. It shares net's buffers.
-func NewSampler(c *qwenvl.Config, net *qwenvl.TextNet, stops []int32) *Sampler {
-	return &Sampler{c: c, net: net, decoder: qwenvl.NewDecoder(net), stops: stops}
+// NewSampler returns a sampler that decodes up to batch completions together, DefaultBatch where it is 0, and ends them at
+// any of the stop tokens. It shares net's buffers. What it samples does not depend on batch.
+func NewSampler(c *qwenvl.Config, net *qwenvl.TextNet, stops []int32, batch int) *Sampler {
+	if batch == 0 {
+		batch = DefaultBatch
+	}
+	return &Sampler{c: c, net: net, decoder: qwenvl.NewDecoder(net), stops: stops, batch: batch}
 }
+
+// DefaultBatch is the number of completions decoded together unless it is set.
+const DefaultBatch = 256
 
 // live is a completion in progress.
 type live struct {
@@ -60,39 +68,49 @@ type live struct {
 	stream qwenvl.Stream
 }
 
-const (
-	prefillRows = 1024 // rows of a prefill batch, beyond which it is cut
-	maxLive     = 256  // completions decoded together; freed places are filled from what is left
-)
+// prefillRows are the rows of a prefill batch, beyond which it is cut.
+const prefillRows = 1024
 
 // Run decodes all prompts under weights w. Done is called as completions finish.
 func (s *Sampler) Run(ctx context.Context, w *qwenvl.Weights, shared []Shared) (Stats, error) {
 	var st Stats
-	var active []*live
-	for len(shared) > 0 || len(active) > 0 {
-		if err := ctx.Err(); err != nil {
-			return st, err
+	var waiting, active []*live // prefilled; being decoded
+	for ctx.Err() == nil {
+		switch {
+		case len(waiting) > 0 && len(active) < s.batch:
+			active, waiting = append(active, waiting[0].start(s.c)), waiting[1:]
+		case len(waiting) == 0 && len(shared) > 0 && 2*len(active) < s.batch:
+			n := s.fits(shared, s.batch-len(active))
+			waiting, shared = s.prefill(w, shared[:n], &st), shared[n:]
+		case len(active) > 0:
+			active = s.step(w, active, &st)
+		default:
+			return st, nil
 		}
-		if len(shared) > 0 && len(active) < maxLive/2 {
-			n := s.fits(shared, maxLive-len(active))
-			active = append(active, s.prefill(w, shared[:n], &st)...)
-			shared = shared[n:]
-			continue
-		}
-		streams, tokens := make([]*qwenvl.Stream, len(active)), make([]int32, len(active))
-		for i, l := range active {
-			streams[i], tokens[i] = &l.stream, l.out.Tokens[len(l.out.Tokens)-1]
-		}
-		logits := s.decoder.Step(w, streams, tokens)
-		kept := active[:0]
-		for i, l := range active {
-			if !s.extend(l, logits[i*s.c.Text.VocabSize:(i+1)*s.c.Text.VocabSize], &st) {
-				kept = append(kept, l)
-			}
-		}
-		active = kept
 	}
-	return st, nil
+	return st, ctx.Err()
+}
+
+// start gives l keys and values of its own to extend.
+func (l *live) start(c *qwenvl.Config) *live {
+	l.stream.Own = l.stream.Own.Fork(c, min(l.prompt.Sampling.MaxTokens, 64))
+	return l
+}
+
+// step draws a token for each completion and returns those that go on.
+func (s *Sampler) step(w *qwenvl.Weights, active []*live, st *Stats) []*live {
+	streams, tokens := make([]*qwenvl.Stream, len(active)), make([]int32, len(active))
+	for i, l := range active {
+		streams[i], tokens[i] = &l.stream, l.out.Tokens[len(l.out.Tokens)-1]
+	}
+	logits := s.decoder.Step(w, streams, tokens)
+	kept := active[:0]
+	for i, l := range active {
+		if !s.extend(l, logits[i*s.c.Text.VocabSize:(i+1)*s.c.Text.VocabSize], st) {
+			kept = append(kept, l)
+		}
+	}
+	return kept
 }
 
 // fits says how many of the next sets to prefill together: at least one.
@@ -149,21 +167,20 @@ func (s *Sampler) prefill(w *qwenvl.Weights, shared []Shared, st *Stats) []*live
 		}
 	}
 	logits := s.net.Logits(w, rows)
-	var active []*live
+	var waiting []*live
 	for i, p := range all {
 		var prefix *qwenvl.KV
 		if p.prefix.Len > 0 {
 			prefix = prefixes[p.prefix.Start]
 		}
 		for k := range p.prompt.N {
-			room := min(p.prompt.Sampling.MaxTokens, 64)
-			l := &live{prompt: p.prompt, out: Sample{Index: k}, stream: qwenvl.Stream{Prefix: prefix, Own: own[i].Fork(s.c, room), Next: p.next}}
+			l := &live{prompt: p.prompt, out: Sample{Index: k}, stream: qwenvl.Stream{Prefix: prefix, Own: own[i], Next: p.next}}
 			if !s.extend(l, logits[i*s.c.Text.VocabSize:(i+1)*s.c.Text.VocabSize], st) {
-				active = append(active, l)
+				waiting = append(waiting, l)
 			}
 		}
 	}
-	return active
+	return waiting
 }
 
 // extend draws the next token of l and says whether the completion is finished.

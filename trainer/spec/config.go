@@ -39,6 +39,7 @@ type ModelConfig struct {
 	LoRA         LoRAConfig `yaml:"lora" json:"lora"`                   // used when train is "lora"
 	MinPixels    int        `yaml:"min_pixels" json:"min_pixels"`       // smallest image area after resizing, pixels; 0 keeps the checkpoint's
 	MaxPixels    int        `yaml:"max_pixels" json:"max_pixels"`       // largest image area after resizing, pixels; 0 keeps the checkpoint's
+	DecodeBatch  int        `yaml:"decode_batch" json:"decode_batch"`   // completions a thread decodes together; 0 means 256. Does not change results
 }
 
 // LoRAConfig is a low-rank adapter on the seven decoder linears (A.2). The update is scaled by Alpha/Rank.
@@ -146,6 +147,7 @@ func (c *Config) Validate() error {
 	}
 	v.atLeast("model.min_pixels", c.Model.MinPixels, 0)
 	v.atLeast("model.max_pixels", c.Model.MaxPixels, c.Model.MinPixels)
+	v.atLeast("model.decode_batch", c.Model.DecodeBatch, 0)
 	v.notEmpty("corpus.path", c.Corpus.Path)
 	v.atLeast("corpus.images_per_step", c.Corpus.ImagesPerStep, 1)
 	if strings.HasPrefix(c.Corpus.Path, Builtin) {

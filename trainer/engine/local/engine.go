@@ -116,7 +116,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	for range min(threads, lanes) {
 		text := qwenvl.NewTextNet(&e.config)
 		e.workers = append(e.workers, &worker{vision: qwenvl.NewVisionNet(&e.config.Vision), text: text,
-			sampler: sample.NewSampler(&e.config, text, stops)})
+			sampler: sample.NewSampler(&e.config, text, stops, opts.Model.DecodeBatch)})
 	}
 	return e, nil
 }
