@@ -84,6 +84,7 @@ var settingHelp = map[string]string{
 	"optimizer.gradient_clip":  "Largest global gradient norm. 0 switches clipping off.",
 	"optimizer.epochs":         "Passes over a step's retained rollouts. The paper makes one.",
 	"optimizer.mini_batches":   "Optimiser updates a pass. Ratio clipping acts from the second update on.",
+	"optimizer.alternate":      "Steps that the Questioner alone is updated, then the Solver alone, and so on. 0 updates both at once, as the paper does.",
 	"gspo.clip_low":            "How far the sequence ratio may fall below 1 (Eq. 3).",
 	"gspo.clip_high":           "How far the sequence ratio may rise above 1 (Eq. 3).",
 	"gspo.regulariser":         "Weight of the pull towards the policy that sampled (Eq. 3).",

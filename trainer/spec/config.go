@@ -111,6 +111,7 @@ type OptimizerConfig struct {
 	GradientClip  float64 `yaml:"gradient_clip" json:"gradient_clip"`   // global L2 norm; 0 switches clipping off
 	Epochs        int     `yaml:"epochs" json:"epochs"`                 // A.2: 1 pass over the retained rollouts
 	MiniBatches   int     `yaml:"mini_batches" json:"mini_batches"`     // optimiser updates a pass; clipping acts from the second on
+	Alternate     int     `yaml:"alternate" json:"alternate,omitempty"` // steps a role is updated before the other's turn, the Questioner first; 0 updates both at once
 }
 
 // GSPOConfig is the sequence-level clipped objective with the old-policy regulariser (Eq. 3).
@@ -196,6 +197,7 @@ func (c *Config) validateOptimization(v *validator) {
 	v.within("optimizer.gradient_clip", c.Optimizer.GradientClip, 0, 1e6)
 	v.atLeast("optimizer.epochs", c.Optimizer.Epochs, 1)
 	v.atLeast("optimizer.mini_batches", c.Optimizer.MiniBatches, 1)
+	v.atLeast("optimizer.alternate", c.Optimizer.Alternate, 0)
 	v.within("gspo.clip_low", c.GSPO.ClipLow, 0, 1)
 	v.within("gspo.clip_high", c.GSPO.ClipHigh, 0, 10)
 	v.within("gspo.regulariser", c.GSPO.Regulariser, 0, 100)

@@ -144,7 +144,7 @@ type Candidate struct {
 	RChal      float64 `json:"r_chal"`       // 0 where not selected
 	Reward     float64 `json:"reward"`
 	Advantage  float64 `json:"advantage"`
-	Retained   bool    `json:"retained"`
+	Retained   bool    `json:"retained"` // the step's update learns from it
 
 	Oracle *OracleVerdict `json:"oracle,omitempty"`
 }
@@ -165,7 +165,7 @@ type Rollout struct {
 	Final     bool    `json:"final"`
 	Reward    float64 `json:"reward"`
 	Advantage float64 `json:"advantage"`
-	Retained  bool    `json:"retained"`
+	Retained  bool    `json:"retained"` // the step's update learns from it
 
 	Oracle *OracleVerdict `json:"oracle,omitempty"`
 }

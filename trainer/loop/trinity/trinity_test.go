@@ -454,6 +454,33 @@ func TestFixedVerifierIsNeverAveraged(t *testing.T) {
 	require.Equal(t, spec.VerifierVersion{Update: "fixed"}, o.judgements[len(o.judgements)-1].Verifier)
 }
 
+// With turns of two steps, four steps update the Questioner, the Questioner, the Solver, the Solver; both go on playing.
+func TestAlternatingUpdatesOneRoleAtATime(t *testing.T) {
+	cfg := long(t)
+	require.NoError(t, config.Apply(&cfg, "steps=4", "optimizer.alternate=2", "optimizer.epochs=1", "optimizer.mini_batches=1"))
+	o := train(t, cfg, newScripted(babble), pictures, nil)
+	require.Len(t, o.engine.updates, 4)
+	for n, batch := range o.engine.updates {
+		role := [...]string{"Ask.", "Ask.", "Solve:", "Solve:"}[n]
+		for _, s := range batch {
+			require.True(t, strings.HasPrefix(s.Prompt.User, role), "step %d updates on %q", n, s.Prompt.User)
+		}
+	}
+	for _, r := range o.records {
+		switch d := r.Data.(type) {
+		case *spec.Candidate:
+			require.Equal(t, d.Final && r.Step < 2 && math.Abs(d.Advantage) > 1e-6, d.Retained)
+		case *spec.Rollout:
+			require.Equal(t, d.Final && r.Step >= 2 && math.Abs(d.Advantage) > 1e-6, d.Retained)
+		case *spec.Step:
+			require.Equal(t, r.Step < 2, d.Metrics[spec.MetricRetainedQ] > 0)
+			require.Equal(t, r.Step >= 2, d.Metrics[spec.MetricRetainedS] > 0)
+			require.EqualValues(t, len(o.engine.updates[r.Step]), d.Metrics[spec.MetricRetainedQ]+d.Metrics[spec.MetricRetainedS])
+		}
+	}
+	require.Equal(t, whole(t, cfg), whole(t, cfg))
+}
+
 // Records of a role come in index order, whatever order the engine finishes in, and each is written again when final.
 func TestRecordsAreOrdered(t *testing.T) {
 	cfg := one(t)
