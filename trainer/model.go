@@ -65,5 +65,5 @@ func modelFolder(model, dir string) (string, error) {
 
 // openLocal opens the CPU engine.
 func openLocal(folder string, cfg spec.Config) (engine.Engine, error) {
-	return local.Open(folder, local.Options{Model: cfg.Model, Verifier: cfg.Verifier.Path, Optimizer: cfg.Optimizer, Threads: cfg.Threads, Seed: cfg.Seed})
+	return local.Open(folder, local.Options{Model: cfg.Model, Verifier: cfg.Verifier.Path, VerifierBF16: cfg.Verifier.EMABF16, Optimizer: cfg.Optimizer, Threads: cfg.Threads, Seed: cfg.Seed})
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/trinity-lab/trinity/trainer/config"
 	"github.com/trinity-lab/trinity/trainer/engine"
 	"github.com/trinity-lab/trinity/trainer/journal"
 	"github.com/trinity-lab/trinity/trainer/loop/trinity"
@@ -15,14 +14,6 @@ import (
 )
 
 // The loop's options are tried on the shipped checkpoint: a few small steps of the wind tunnel.
-
-func shipped(t testing.TB, set ...string) spec.Config {
-	t.Helper()
-	cfg, err := config.Load("windtunnel")
-	require.NoError(t, err)
-	require.NoError(t, config.Apply(&cfg, append([]string{"steps=2", "corpus.images_per_step=3", "corpus.size=40"}, set...)...))
-	return cfg
-}
 
 // play runs cfg on the engine that wrap makes of the real one, and returns what was committed.
 func play(t testing.TB, cfg spec.Config, wrap func(engine.Engine) engine.Engine) []spec.Record {
@@ -59,7 +50,7 @@ func (w *witness) Update(ctx context.Context, samples []engine.Sample, o engine.
 }
 
 func TestAlternatingUpdates(t *testing.T) {
-	cfg := shipped(t, "steps=4", "corpus.images_per_step=8", "optimizer.alternate=1", "optimizer.epochs=1", "optimizer.mini_batches=1")
+	cfg := shipped(t, "steps=4", "corpus.images_per_step=8", "questioner.samples=4", "solver.samples=4", "optimizer.alternate=1", "optimizer.epochs=1", "optimizer.mini_batches=1")
 	w := &witness{}
 	records := play(t, cfg, func(e engine.Engine) engine.Engine { w.Engine = e; return w })
 	var q, s []spec.Float
@@ -87,4 +78,29 @@ func TestAlternatingUpdates(t *testing.T) {
 	require.Empty(t, w.updates)
 	require.Positive(t, learnt[0])
 	require.Positive(t, learnt[1])
+}
+
+// drifts are the Verifier's share of the policy's way after each step.
+func drifts(records []spec.Record) []float64 {
+	var out []float64
+	for _, r := range records {
+		if d, ok := r.Data.(*spec.Step); ok {
+			out = append(out, float64(d.Metrics[spec.MetricVerifierDrift]))
+		}
+	}
+	return out
+}
+
+// With the paper's decay the first average goes a thousandth of the way. Stored in bfloat16 nearly all weights stay put: only
+// those near 0, whose last place is as small as they are, can follow.
+func TestBF16AverageStalls(t *testing.T) {
+	whole := func(e engine.Engine) engine.Engine { return e }
+	cfg := shipped(t, "steps=6", "corpus.images_per_step=4", "questioner.samples=4", "solver.samples=4", "verifier.ema_decay=0.999")
+	full := drifts(play(t, cfg, whole))
+	cfg.Verifier.EMABF16 = true
+	half := drifts(play(t, cfg, whole))
+	t.Logf("share of the policy's way: float32 %.2g, bfloat16 %.2g", full, half)
+	require.Len(t, half, 6)
+	require.InDelta(t, .001, full[0], 1e-5)
+	require.Less(t, 10*half[5], full[5])
 }

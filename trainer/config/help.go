@@ -62,6 +62,7 @@ var settingHelp = map[string]string{
 	"verifier.path":            "Other initial weights of the same architecture. Empty: the policy's own.",
 	"verifier.update":          "ema follows the policy slowly; fixed never moves.",
 	"verifier.ema_decay":       "Share of its own weights the Verifier keeps each step. The paper takes 0.999.",
+	"verifier.ema_bf16":        "Store the moving average in bfloat16 rather than float32. Slow averages then hardly move: shown, not recommended.",
 	"verifier.gate":            "Screen questions before they become supervision. Off takes every well-formed candidate as grounded and right: an ablation.",
 	"verifier.retries":         "Further tries where a verdict cannot be parsed. The paper makes none.",
 	"dispute.enabled":          "Let the Verifier decide when most Solvers agree against the reference answer.",

@@ -131,8 +131,9 @@ type Engine interface {
 	Score(ctx context.Context, slot Slot, sequences []Sequence) ([][]float32, error)
 	// Update does one optimiser update of the policy over all samples at the given learning rate.
 	Update(ctx context.Context, samples []Sample, objective Objective, learningRate float64) (UpdateStats, error)
-	// Average moves dst towards src: dst <- decay dst + (1-decay) src, on merged weights, in float32.
-	Average(ctx context.Context, dst, src Slot, decay float64) error
+	// Average moves dst towards src: dst <- decay dst + (1-decay) src, on merged weights, in float32. It returns how far dst
+	// has come from the checkpoint's weights, as a share of how far src has (L2 norms; NaN where src has not moved).
+	Average(ctx context.Context, dst, src Slot, decay float64) (drift float64, err error)
 	// Save writes weights of every slot and the optimiser state into dir atomically; Restore reads them back exactly.
 	Save(ctx context.Context, dir string) error
 	Restore(ctx context.Context, dir string) error

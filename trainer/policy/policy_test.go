@@ -209,3 +209,42 @@ func TestAverageMovesWhereBF16CannotMove(t *testing.T) {
 	require.Error(t, AverageDelta(delta, nil, nil, .5))
 	require.Error(t, Merge(merged, initial, nil))
 }
+
+// Every bit pattern of the upper half, with lower halves about the tie: the result is the nearer of the two neighbours that
+// end in zeros, the even one at a tie. What is stored survives being taken apart and merged again.
+func TestRoundToBF16(t *testing.T) {
+	round := func(initial, v float32) (phi, delta float32) {
+		p, d := []float32{v}, []float32{0}
+		require.NoError(t, RoundToBF16(p, []float32{initial}, d))
+		return p[0], d[0]
+	}
+	for high := range uint32(1 << 16) {
+		for _, low := range []uint32{0, 1, 0x7fff, 0x8000, 0x8001, 0xffff} {
+			v := math.Float32frombits(high<<16 | low)
+			if got, _ := round(0, v); v != v {
+				require.True(t, got != got)
+			} else {
+				up := low > 0x8000 || low == 0x8000 && high%2 == 1
+				want := high << 16
+				if up {
+					want += 1 << 16
+				}
+				require.Equal(t, math.Float32frombits(want), got)
+				for _, initial := range []float32{.3, -2e-3, 0x1p-130} {
+					phi, delta := round(initial, v)
+					again, same := round(initial, initial+delta)
+					require.Equal(t, []float32{phi, delta}, []float32{again, same}, "%g from %g", v, initial)
+				}
+			}
+		}
+	}
+	require.Error(t, RoundToBF16([]float32{1}, nil, nil))
+}
+
+func TestSquaredDistance(t *testing.T) {
+	d, err := SquaredDistance([]float32{1, 2, 2}, []float32{1, 0, 0})
+	require.NoError(t, err)
+	require.Equal(t, 8.0, d)
+	_, err = SquaredDistance([]float32{1}, nil)
+	require.Error(t, err)
+}

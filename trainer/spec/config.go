@@ -72,13 +72,14 @@ type SamplingConfig struct {
 
 // VerifierConfig is the judge. Its weights start as Model's (or those at Path) and follow the policy by EMA.
 type VerifierConfig struct {
-	Path     string         `yaml:"path" json:"path"`           // other initial weights of the same architecture; empty means the policy's
-	Update   string         `yaml:"update" json:"update"`       // "ema" follows the policy, "fixed" never moves
-	EMADecay float64        `yaml:"ema_decay" json:"ema_decay"` // A.2: 0.999
-	Gate     bool           `yaml:"gate" json:"gate"`           // false takes every format-valid candidate as grounded and right: the ablation without a Verifier gate
-	Retries  int            `yaml:"retries" json:"retries"`     // A.3: 0 for ordinary calls
-	Thinking SamplingConfig `yaml:"thinking" json:"thinking"`   // screening and dispute (A.2: temperature 1.0, top-p 0.95, top-k 20)
-	Judging  SamplingConfig `yaml:"judging" json:"judging"`     // response evaluation (A.2: temperature 0.7, top-p 0.8, top-k 20)
+	Path     string         `yaml:"path" json:"path"`                   // other initial weights of the same architecture; empty means the policy's
+	Update   string         `yaml:"update" json:"update"`               // "ema" follows the policy, "fixed" never moves
+	EMADecay float64        `yaml:"ema_decay" json:"ema_decay"`         // A.2: 0.999
+	EMABF16  bool           `yaml:"ema_bf16" json:"ema_bf16,omitempty"` // store the average in bfloat16 rather than float32, to show that it stalls
+	Gate     bool           `yaml:"gate" json:"gate"`                   // false takes every format-valid candidate as grounded and right: the ablation without a Verifier gate
+	Retries  int            `yaml:"retries" json:"retries"`             // A.3: 0 for ordinary calls
+	Thinking SamplingConfig `yaml:"thinking" json:"thinking"`           // screening and dispute (A.2: temperature 1.0, top-p 0.95, top-k 20)
+	Judging  SamplingConfig `yaml:"judging" json:"judging"`             // response evaluation (A.2: temperature 0.7, top-p 0.8, top-k 20)
 }
 
 // DisputeConfig is dispute resolution (section 2 and A.3).

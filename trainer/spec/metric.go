@@ -20,6 +20,7 @@ const (
 	MetricDisputeOverturned = "dispute/overturned" // overturned over disputes
 	MetricDisputeFallback   = "dispute/fallback"   // fallbacks over disputes
 	MetricVerifierParseFail = "verifier/parse_fail"
+	MetricVerifierDrift     = "verifier/drift" // the Verifier's distance from the first weights over the policy's, after the average
 
 	MetricLoss            = "loss/total"
 	MetricLossPolicy      = "loss/policy"

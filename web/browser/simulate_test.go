@@ -33,10 +33,12 @@ type actors struct {
 
 var _ engine.Engine = actors{}
 
-func (actors) Info() engine.Info                                                { return engine.Info{Architecture: "actors"} }
-func (actors) LoadImage(context.Context, string, []byte) error                  { return nil }
-func (actors) DropImages(...string)                                             {}
-func (actors) Average(context.Context, engine.Slot, engine.Slot, float64) error { return nil }
+func (actors) Info() engine.Info                               { return engine.Info{Architecture: "actors"} }
+func (actors) LoadImage(context.Context, string, []byte) error { return nil }
+func (actors) DropImages(...string)                            {}
+func (actors) Average(context.Context, engine.Slot, engine.Slot, float64) (float64, error) {
+	return 0, nil
+}
 func (actors) Save(context.Context, string) error                               { return nil }
 func (actors) Restore(context.Context, string) error                            { return nil }
 func (actors) Export(context.Context, engine.Slot, engine.Format, string) error { return nil }

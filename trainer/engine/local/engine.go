@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
@@ -32,12 +33,13 @@ const lanes = 4
 type Options struct {
 	// Model says what is trained. Path is not read; dir is given to Open. Where Train is empty nothing is, and the weights are
 	// held once.
-	Model     spec.ModelConfig
-	Adapter   string // folder of a LoRA adapter in PEFT's format that the policy starts from; empty means none
-	Verifier  string // folder of other initial Verifier weights; empty means the policy's
-	Optimizer spec.OptimizerConfig
-	Threads   int    // 0 means all cores
-	Seed      uint64 // of the adapters' initial values
+	Model        spec.ModelConfig
+	Adapter      string // folder of a LoRA adapter in PEFT's format that the policy starts from; empty means none
+	Verifier     string // folder of other initial Verifier weights; empty means the policy's
+	VerifierBF16 bool   // keep the Verifier in bfloat16, in which a slow average stalls
+	Optimizer    spec.OptimizerConfig
+	Threads      int    // 0 means all cores
+	Seed         uint64 // of the adapters' initial values
 	// Rate is the factor on the learning rate of a tensor, by its Hugging Face name; nil means 1. Training from scratch uses it.
 	Rate func(name string) float64
 	// IgnoreStop lets completions run to MaxTokens, as benchmarks need.
@@ -146,8 +148,16 @@ func (e *Engine) prepareVerifier() error {
 	for i, v := range e.verifier.Flat {
 		e.delta[i] = v - e.base.Flat[i]
 	}
-	// Rounded as after every average, so that a resumed run judges with the same weights.
-	return policy.Merge(e.verifier.Flat, e.base.Flat, e.delta)
+	return e.mergeVerifier()
+}
+
+// mergeVerifier brings the Verifier's weights in line with its delta. Also initial weights are rounded as after every
+// average, so that a resumed run judges with the same.
+func (e *Engine) mergeVerifier() error {
+	if err := policy.Merge(e.verifier.Flat, e.base.Flat, e.delta); err != nil || !e.opts.VerifierBF16 {
+		return err
+	}
+	return policy.RoundToBF16(e.verifier.Flat, e.base.Flat, e.delta)
 }
 
 // trained says whether an update moves a tensor, be it through an adapter.
@@ -313,29 +323,39 @@ func (e *Engine) weights(slot engine.Slot) (*qwenvl.Weights, error) {
 }
 
 // Average implements engine.Engine for the Verifier as an average of the policy: D <- decay D + (1-decay)(theta - W0), phi = W0 + D.
-func (e *Engine) Average(ctx context.Context, dst, src engine.Slot, decay float64) error {
+func (e *Engine) Average(ctx context.Context, dst, src engine.Slot, decay float64) (drift float64, err error) {
 	if dst != engine.Verifier || src != engine.Policy {
-		return fmt.Errorf("average %q into %q: the CPU engine averages %q into %q", src, dst, engine.Policy, engine.Verifier)
+		return 0, fmt.Errorf("average %q into %q: the CPU engine averages %q into %q", src, dst, engine.Policy, engine.Verifier)
 	}
 	if e.base == nil {
-		return errReadOnly
+		return 0, errReadOnly
 	}
 	at := 0
+	policyWent := 0. // squared distance from the base
 	for _, t := range e.policy.Tensors {
 		if !e.averaged(t.Name) {
 			continue
 		}
 		end := at + len(t.Data)
 		if err := policy.AverageDelta(e.delta[at:end], e.base.Flat[at:end], t.Data, decay); err != nil {
-			return err
+			return 0, err
 		}
+		d, err := policy.SquaredDistance(t.Data, e.base.Flat[at:end])
+		if err != nil {
+			return 0, err
+		}
+		policyWent += d
 		at = end
 	}
-	if err := policy.Merge(e.verifier.Flat, e.base.Flat, e.delta); err != nil {
-		return err
+	if err := e.mergeVerifier(); err != nil {
+		return 0, err
 	}
 	e.forgetFeatures(engine.Verifier)
-	return ctx.Err()
+	verifierWent, err := policy.SquaredDistance(e.verifier.Flat, e.base.Flat)
+	if err != nil {
+		return 0, err
+	}
+	return math.Sqrt(verifierWent / policyWent), ctx.Err()
 }
 
 // parallel runs f(worker, job) for jobs 0..n-1. Which worker takes a job must not matter to its result.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 
 	"github.com/trinity-lab/trinity/trainer/engine"
-	"github.com/trinity-lab/trinity/trainer/policy"
 	"github.com/trinity-lab/trinity/trainer/safetensors"
 )
 
@@ -117,7 +116,7 @@ func (e *Engine) Restore(ctx context.Context, dir string) error {
 	if e.adapters != nil {
 		e.policy.MergeLoRA(&e.workers[0].gemm)
 	}
-	if err := policy.Merge(e.verifier.Flat, e.base.Flat, e.delta); err != nil {
+	if err := e.mergeVerifier(); err != nil {
 		return err
 	}
 	e.forgetFeatures(engine.Policy)

@@ -110,6 +110,9 @@ func (s *step) verifierMetrics(m map[string]spec.Float) {
 		spec.MetricDisputeFallback:   share(func(e *episode) bool { return e.dispute.Outcome == reward.OutcomeFallback }),
 	})
 	m[spec.MetricVerifierParseFail] = spec.Float(float64(s.unparsed) / float64(s.calls))
+	if s.Config.Verifier.Update == "ema" {
+		m[spec.MetricVerifierDrift] = spec.Float(s.drift)
+	}
 }
 
 // policyMetrics averages over the step's optimiser updates, the objective's figures weighted by an update's samples.

@@ -146,16 +146,16 @@ func (e *scripted) Update(ctx context.Context, samples []engine.Sample, o engine
 	return engine.UpdateStats{Loss: 2, PolicyLoss: 1.5, Regulariser: .5, ClipFraction: .25, RatioMean: 1, KL: .01, GradNorm: e.Policy}, nil
 }
 
-func (e *scripted) Average(ctx context.Context, dst, src engine.Slot, decay float64) error {
+func (e *scripted) Average(ctx context.Context, dst, src engine.Slot, decay float64) (float64, error) {
 	if err := e.enter(ctx, "average"); err != nil {
-		return err
+		return 0, err
 	}
 	if dst != engine.Verifier || src != engine.Policy {
-		return errors.New("wrong slots")
+		return 0, errors.New("wrong slots")
 	}
 	e.averages++
 	e.Verifier = decay*e.Verifier + (1-decay)*e.Policy
-	return nil
+	return math.Abs(e.Verifier-1) / math.Abs(e.Policy-1), nil
 }
 
 func (e *scripted) Save(ctx context.Context, dir string) error {

@@ -20,6 +20,7 @@ type step struct {
 	tokens          map[string]int     // generated, by phase
 	seconds         map[string]float64 // wall clock, by phase
 	learningRate    float64
+	drift           float64 // of the Verifier, once averaged
 }
 
 // episode is one image's part of a step.

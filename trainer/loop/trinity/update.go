@@ -149,9 +149,11 @@ func (s *step) average(ctx context.Context) error {
 	}
 	start := time.Now()
 	s.dirty = true
-	if err := s.Engine.Average(ctx, engine.Verifier, engine.Policy, s.Config.Verifier.EMADecay); err != nil {
+	drift, err := s.Engine.Average(ctx, engine.Verifier, engine.Policy, s.Config.Verifier.EMADecay)
+	if err != nil {
 		return fmt.Errorf("average: %w", err)
 	}
+	s.drift = drift
 	s.seconds["ema"] += time.Since(start).Seconds()
 	return nil
 }
