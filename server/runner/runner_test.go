@@ -272,6 +272,20 @@ func TestClaimedButNeverStartedGoesBackToTheQueue(t *testing.T) {
 	require.Equal(t, experiment.Completed, l.await(run.ID, terminal).Status)
 }
 
+// What a trainer killed at its very start leaves cannot be resumed, and must not stop it from being started again.
+func TestJournalWithoutARecordIsStartedAnew(t *testing.T) {
+	l := newLab(t)
+	l.stop()
+	run := l.create("works", 2)
+	dir := filepath.Join(l.runs, run.ID)
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, journal.FileName), nil, 0o600))
+	l.start()
+	got := l.await(run.ID, terminal)
+	require.Equal(t, experiment.Completed, got.Status)
+	require.Equal(t, 2, got.Done)
+}
+
 func TestProcessNumberUsedAgainIsNotTheTrainer(t *testing.T) {
 	dir := t.TempDir()
 	p := process{PID: os.Getpid(), Born: "an earlier boot/17"}

@@ -197,14 +197,14 @@ func (s *Supervisor) launch(ctx context.Context, wg *sync.WaitGroup, run experim
 	}
 }
 
-// start writes the run's configuration and starts a trainer, which continues where there is a journal.
+// start starts a trainer, which continues what is in the journal; a new run's configuration is written first.
 func (s *Supervisor) start(run experiment.Run) (process, error) {
 	dir := s.dir(run.ID)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return process{}, fmt.Errorf("make the run directory: %w", err)
 	}
 	args := []string{"resume", dir}
-	if _, err := os.Stat(filepath.Join(dir, journal.FileName)); err != nil {
+	if !journal.Exists(dir) {
 		file := filepath.Join(dir, "launch.yaml")
 		text, err := config.Marshal(run.Config)
 		if err != nil {

@@ -109,6 +109,20 @@ func TestCreateRefusesAnExistingJournal(t *testing.T) {
 	write(t, dir, run("1"))
 	_, err := Create(dir)
 	require.ErrorIs(t, err, ErrExists)
+	require.True(t, Exists(dir))
+}
+
+// A process killed before or within its first record leaves nothing to continue, and nothing that bars a new start.
+func TestCreateTakesOverAJournalWithoutARecord(t *testing.T) {
+	for _, left := range []string{"", "1234", "12345678 {\"seq\":1"} {
+		dir := t.TempDir()
+		require.False(t, Exists(dir))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, FileName), []byte(left), 0o644))
+		require.False(t, Exists(dir))
+		write(t, dir, run("1"))
+		require.Len(t, read(t, dir), 1)
+		require.True(t, Exists(dir))
+	}
 }
 
 func TestOneWriterAtATime(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"sync"
 	"time"
@@ -30,45 +31,55 @@ var ErrExists = errors.New("the run directory already has a journal; choose anot
 // ErrLocked is wrapped by Create and Open while another process writes the journal.
 var ErrLocked = errors.New("another process is writing this run; stop it first")
 
-// Create starts an empty journal in dir, which it makes if needed.
+// Create starts a journal in dir, which it makes if needed. One without a record, as a process killed at its start leaves
+// it, is taken over.
 func Create(dir string) (*Writer, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("create run directory: %w", err)
 	}
-	f, err := os.OpenFile(path(dir), os.O_RDWR|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o644)
-	if errors.Is(err, os.ErrExist) {
-		return nil, fmt.Errorf("create journal in %q: %w", dir, ErrExists)
-	}
+	w, err := open(dir, os.O_CREATE)
 	if err != nil {
-		return nil, fmt.Errorf("create journal: %w", err)
-	}
-	if err := lock(f); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("create journal in %q: %w", dir, err)
+		return nil, err
 	}
 	syncDir(dir)
-	return &Writer{file: f, now: time.Now}, nil
+	return w, nil
 }
 
 // Open continues the journal of dir after its last valid record, cutting off a torn tail (see Torn).
-func Open(dir string) (*Writer, error) {
-	f, err := os.OpenFile(path(dir), os.O_RDWR|os.O_APPEND, 0o644)
+func Open(dir string) (*Writer, error) { return open(dir, 0) }
+
+// Exists says whether dir holds a run: a journal with at least one record, be it damaged.
+func Exists(dir string) bool {
+	for _, err := range Read(dir, 0) {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	return false
+}
+
+// open locks the journal and goes to its end. With os.O_CREATE it must hold no record yet.
+func open(dir string, create int) (*Writer, error) {
+	f, err := os.OpenFile(path(dir), os.O_RDWR|os.O_APPEND|create, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open journal: %w", err)
 	}
-	if err := lock(f); err != nil {
+	fail := func(err error) (*Writer, error) {
 		f.Close()
 		return nil, fmt.Errorf("open journal in %q: %w", dir, err)
 	}
-	pos, torn, err := end(dir)
-	if err == nil && torn > 0 {
-		if err = f.Truncate(pos.Offset); err == nil {
-			err = f.Sync()
-		}
+	if err := lock(f); err != nil {
+		return fail(err)
 	}
+	pos, torn, err := end(dir)
 	if err != nil {
-		f.Close()
-		return nil, err
+		return fail(err)
+	}
+	if create != 0 && pos.Seq > 0 {
+		return fail(ErrExists)
+	}
+	if torn > 0 {
+		if err := errors.Join(f.Truncate(pos.Offset), f.Sync()); err != nil {
+			return fail(err)
+		}
 	}
 	return &Writer{file: f, pos: pos, now: time.Now, torn: torn}, nil
 }
