@@ -72,7 +72,7 @@ func TestDigestDependsOnTheSeedAlone(t *testing.T) {
 func TestSamplerAgreesWithTrainer(t *testing.T) {
 	ctx := context.Background()
 	cfg := shipped(t)
-	e, err := openEngine(ctx, cfg, t.TempDir(), "")
+	e, err := openEngine(t.TempDir(), cfg)
 	require.NoError(t, err)
 	defer e.Close()
 	source, err := openSource(cfg)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/trinity-lab/trinity/configs"
+	"github.com/trinity-lab/trinity/trainer/durable"
 	"github.com/trinity-lab/trinity/trainer/engine"
 	"github.com/trinity-lab/trinity/trainer/engine/local"
 	"github.com/trinity-lab/trinity/trainer/spec"
@@ -46,16 +47,9 @@ func modelFolder(model, dir string) (string, error) {
 	if err := checkModel(model); err != nil {
 		return "", err
 	}
-	part := folder + ".part"
-	if err := os.RemoveAll(part); err != nil {
-		return "", fmt.Errorf("write model: %w", err)
-	}
 	files, err := fs.Sub(configs.Models, path.Join("model", name))
 	if err == nil {
-		err = os.CopyFS(part, files)
-	}
-	if err == nil {
-		err = os.Rename(part, folder)
+		err = durable.MakeDir(folder, func(temp string) error { return os.CopyFS(temp, files) })
 	}
 	if err != nil {
 		return "", fmt.Errorf("write model: %w", err)
@@ -63,7 +57,11 @@ func modelFolder(model, dir string) (string, error) {
 	return folder, nil
 }
 
-// openLocal opens the CPU engine.
-func openLocal(folder string, cfg spec.Config) (engine.Engine, error) {
-	return local.Open(folder, local.Options{Model: cfg.Model, Verifier: cfg.Verifier.Path, VerifierBF16: cfg.Verifier.EMABF16, Optimizer: cfg.Optimizer, Threads: cfg.Threads, Seed: cfg.Seed})
+// openEngine opens the CPU engine on the run's model, as it was before the first step.
+func openEngine(dir string, cfg spec.Config) (engine.Engine, error) {
+	folder, err := modelFolder(cfg.Model.Path, dir)
+	if err != nil {
+		return nil, err
+	}
+	return local.Open(folder, local.Options{Model: cfg.Model, Verifier: cfg.Verifier.Path, Optimizer: cfg.Optimizer, Threads: cfg.Threads, Seed: cfg.Seed})
 }

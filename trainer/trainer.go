@@ -10,15 +10,12 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/trinity-lab/trinity/trainer/config"
-	"github.com/trinity-lab/trinity/trainer/engine"
 	"github.com/trinity-lab/trinity/trainer/journal"
 	"github.com/trinity-lab/trinity/trainer/loop/trinity"
 	"github.com/trinity-lab/trinity/trainer/spec"
@@ -85,10 +82,11 @@ func Run(ctx context.Context, cfg spec.Config, dir string, o Options) error {
 		o.ID = newID()
 	}
 	run := spec.Run{ID: o.ID, Config: cfg, Corpus: source.name, Skipped: source.skipped, Version: o.Version}
-	return start(ctx, w, source, run, dir, 0, "", o)
+	return start(ctx, w, source, past{run: run}, dir, o)
 }
 
-// Resume continues the run in dir from its last checkpoint, or from the start if it has none. Later steps are rewound.
+// Resume continues the run in dir from its last checkpoint that is whole, or from the start if it has none. Later steps are
+// rewound.
 func Resume(ctx context.Context, dir string, o Options) error {
 	w, err := journal.Open(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -113,37 +111,49 @@ func Resume(ctx context.Context, dir string, o Options) error {
 		return input(err)
 	}
 	defer source.close()
-	if n := w.Torn(); n > 0 {
-		if err := w.Append(spec.KindLog, past.next, &spec.Log{Level: "warn", Message: fmt.Sprintf("%d bytes of an unfinished record were cut off the journal", n)}); err != nil {
-			return err
-		}
-	}
-	if err := w.Append(spec.KindRewind, past.next, &spec.Rewind{ToStep: past.next}); err != nil {
-		return err
-	}
-	return start(ctx, w, source, past.run, dir, past.next, past.checkpoint, o)
+	return start(ctx, w, source, past, dir, o)
 }
 
-// start opens the engine and runs the loop from a step. A new run's first record is written here, and its end record if
-// the engine cannot be opened: from there on the loop writes it.
-func start(ctx context.Context, w *journal.Writer, source *source, run spec.Run, dir string, from int, checkpoint string, o Options) error {
+// start opens the engine and runs the loop. A new run's first record is written here, or where a resumed one goes on, and the
+// end record if the engine cannot be opened: from there on the loop writes it.
+func start(ctx context.Context, w *journal.Writer, source *source, p past, dir string, o Options) error {
 	source.keep = filepath.Join(dir, ImagesDir)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
 	remove, err := writePID(dir)
 	if err != nil {
 		return err
 	}
 	defer remove()
-	e, err := openEngine(ctx, run.Config, dir, checkpoint)
+	run, from, fresh := p.run, p.last(), w.Position().Seq == 0
+	warn := func(format string, args ...any) error {
+		message := fmt.Sprintf(format, args...)
+		o.Log.Warn(message)
+		return w.Append(spec.KindLog, from, &spec.Log{Level: "warn", Message: message})
+	}
+	if n := w.Torn(); n > 0 && !fresh {
+		if err := warn("%d bytes of an unfinished record were cut off the journal", n); err != nil {
+			return err
+		}
+	}
+	e, err := openEngine(dir, run.Config)
 	if err == nil {
 		defer e.Close()
 		info := e.Info()
 		run.Model = fmt.Sprintf("%s %s", info.Architecture, count(info.Parameters))
+		from, err = p.restore(ctx, e, warn)
 	}
-	if w.Position().Seq == 0 {
+	if fresh {
 		err = errors.Join(err, writeConfig(dir, run.Config), w.Append(spec.KindRun, 0, &run))
 	}
 	if err != nil {
 		return errors.Join(err, w.Append(spec.KindEnd, max(0, from-1), &spec.End{Status: "failed", Reason: err.Error()}))
+	}
+	if !fresh {
+		if err := w.Append(spec.KindRewind, from, &spec.Rewind{ToStep: from}); err != nil {
+			return err
+		}
 	}
 	if o.OnStart != nil {
 		o.OnStart(run, from)
@@ -153,88 +163,6 @@ func start(ctx context.Context, w *journal.Writer, source *source, run spec.Run,
 		loop.Oracle = source.oracle
 	}
 	return trinity.Run(ctx, loop)
-}
-
-// past is what a journal says of the run so far.
-type past struct {
-	run        spec.Run
-	next       int    // step to continue with
-	checkpoint string // folder to restore; empty to start from the model
-	completed  bool
-
-	checkpoints map[int]string // folders of those that are kept, by the number of steps behind them
-}
-
-func readPast(dir string) (past, error) {
-	p := past{checkpoints: map[int]string{}}
-	for r, err := range journal.ReadCommitted(dir) {
-		if err != nil {
-			return p, err
-		}
-		switch d := r.Data.(type) {
-		case *spec.Run:
-			p.run = *d
-		case *spec.Checkpoint:
-			folder := filepath.Join(dir, filepath.FromSlash(d.Path))
-			if info, err := os.Stat(folder); filepath.IsLocal(filepath.FromSlash(d.Path)) && err == nil && info.IsDir() {
-				p.next, p.checkpoint = d.Next, folder
-				p.checkpoints[d.Next] = folder
-			}
-		case *spec.End:
-			p.completed = d.Status == "completed"
-		}
-	}
-	if p.run.ID == "" {
-		return p, input(fmt.Errorf("the journal in %q has no run record; start again with: trinity train", dir))
-	}
-	return p, nil
-}
-
-// openEngine loads the model and restores a checkpoint, if one is given.
-func openEngine(ctx context.Context, cfg spec.Config, dir, checkpoint string) (engine.Engine, error) {
-	folder, err := modelFolder(cfg.Model.Path, dir)
-	if err != nil {
-		return nil, err
-	}
-	e, err := openLocal(folder, cfg)
-	if err != nil {
-		return nil, err
-	}
-	if checkpoint != "" {
-		if err := e.Restore(ctx, checkpoint); err != nil {
-			return nil, errors.Join(fmt.Errorf("restore checkpoint %q: %w; delete that folder to resume from an earlier one", checkpoint, err), e.Close())
-		}
-	}
-	return e, nil
-}
-
-// OpenCheckpoint opens the model of the run in dir as its last checkpoint left it, and returns the number of steps behind it.
-func OpenCheckpoint(ctx context.Context, dir string) (engine.Engine, int, error) {
-	return OpenCheckpointAt(ctx, dir, 0)
-}
-
-// OpenCheckpointAt is OpenCheckpoint of the checkpoint with the given number of steps behind it; 0 means the last.
-func OpenCheckpointAt(ctx context.Context, dir string, steps int) (engine.Engine, int, error) {
-	p, err := readPast(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, input(fmt.Errorf("%q holds no run: %w", dir, err))
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	if p.checkpoint == "" {
-		return nil, 0, input(fmt.Errorf("the run in %q has no checkpoint yet", dir))
-	}
-	if steps == 0 {
-		steps = p.next
-	}
-	folder, ok := p.checkpoints[steps]
-	if !ok {
-		kept := strings.ReplaceAll(strings.Trim(fmt.Sprint(slices.Sorted(maps.Keys(p.checkpoints))), "[]"), " ", ", ")
-		return nil, 0, input(fmt.Errorf("the run in %q has no checkpoint after %d steps; it keeps those after %s", dir, steps, kept))
-	}
-	e, err := openEngine(ctx, p.run.Config, dir, folder)
-	return e, steps, err
 }
 
 // absolutePaths makes the run independent of the working directory, so that it can be resumed from anywhere.

@@ -4,6 +4,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 
 	"github.com/trinity-lab/trinity/trainer/spec"
 )
@@ -117,6 +118,9 @@ type Info struct {
 	Device       string // such as "cpu, 2 threads, AVX2"
 }
 
+// ErrDamaged is wrapped by Restore where a saved state is incomplete or altered: an older one may be whole.
+var ErrDamaged = errors.New("the checkpoint is damaged")
+
 // Engine runs one checkpoint. Methods are called from one goroutine at a time; each returns early with ctx's error.
 type Engine interface {
 	Info() Info
@@ -134,8 +138,10 @@ type Engine interface {
 	// Average moves dst towards src: dst <- decay dst + (1-decay) src, on merged weights, in float32. It returns how far dst
 	// has come from the checkpoint's weights, as a share of how far src has (L2 norms; NaN where src has not moved).
 	Average(ctx context.Context, dst, src Slot, decay float64) (drift float64, err error)
-	// Save writes weights of every slot and the optimiser state into dir atomically; Restore reads them back exactly.
+	// Save writes weights of every slot and the optimiser state into dir, whole or not at all, also after a power failure.
 	Save(ctx context.Context, dir string) error
+	// Restore reads them back exactly. Where files are missing or do not match their checksum the error wraps ErrDamaged; after
+	// any error the engine is as it was.
 	Restore(ctx context.Context, dir string) error
 	// Export writes the slot's weights into the folder dir, for other programs.
 	Export(ctx context.Context, slot Slot, format Format, dir string) error

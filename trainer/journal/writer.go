@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/trinity-lab/trinity/trainer/durable"
 	"github.com/trinity-lab/trinity/trainer/spec"
 )
 
@@ -41,7 +42,7 @@ func Create(dir string) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	syncDir(dir)
+	_ = durable.SyncDir(dir) // some file systems refuse, which is harmless
 	return w, nil
 }
 
@@ -155,12 +156,4 @@ func (w *Writer) Close() error {
 	err := errors.Join(w.file.Sync(), w.file.Close())
 	w.err = fmt.Errorf("append to journal: %w", os.ErrClosed)
 	return err
-}
-
-// syncDir makes a new file's name durable; some file systems refuse, which is harmless.
-func syncDir(dir string) {
-	if d, err := os.Open(dir); err == nil {
-		_ = d.Sync()
-		d.Close()
-	}
 }

@@ -2,9 +2,7 @@ package safetensors
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -142,19 +140,6 @@ func TestWriteRefuses(t *testing.T) {
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)
 	require.Empty(t, entries, "a refused write leaves nothing behind")
-}
-
-func TestWriteKeepsOldFileOnFailure(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "m.safetensors")
-	require.NoError(t, os.WriteFile(path, []byte("old"), 0o600))
-	failed := errors.New("disk full")
-	require.ErrorIs(t, replaceFile(path, func(io.Writer) error { return failed }), failed)
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, "old", string(b))
-	left, err := os.ReadDir(filepath.Dir(path))
-	require.NoError(t, err)
-	require.Len(t, left, 1)
 }
 
 // build puts a length prefix before a header and data bytes after it.

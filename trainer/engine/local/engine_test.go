@@ -216,16 +216,45 @@ func restoreFixedVerifier(t *testing.T, bf16 bool) {
 	require.Equal(t, one.verifier.Flat, two.verifier.Flat)
 }
 
+// Whatever of a saved state is missing or altered is noticed, and leaves the engine as it was.
 func TestDamagedCheckpointIsRefused(t *testing.T) {
-	e := open(t, newModel(t), "lora", 1)
-	dir := filepath.Join(t.TempDir(), "c")
-	require.NoError(t, e.Save(context.Background(), dir))
-	path := filepath.Join(dir, stateFile)
-	b, err := os.ReadFile(path)
+	ctx := context.Background()
+	model := newModel(t)
+	saved := open(t, model, "lora", 1)
+	update(t, saved, 1)
+	for name, spoil := range map[string]func(path string, b []byte) error{
+		"truncated": func(path string, b []byte) error { return os.Truncate(path, int64(len(b)-4)) },
+		"emptied":   func(path string, _ []byte) error { return os.Truncate(path, 0) },
+		"removed":   func(path string, _ []byte) error { return os.Remove(path) },
+		"first bit": func(path string, b []byte) error { b[0] ^= 1; return os.WriteFile(path, b, 0o644) },
+		"last bit":  func(path string, b []byte) error { b[len(b)-1] ^= 128; return os.WriteFile(path, b, 0o644) },
+	} {
+		for _, file := range []string{stateFile, checksumFile} {
+			dir := filepath.Join(t.TempDir(), "c")
+			require.NoError(t, saved.Save(ctx, dir))
+			b, err := os.ReadFile(filepath.Join(dir, file))
+			require.NoError(t, err)
+			require.NoError(t, spoil(filepath.Join(dir, file), b))
+			e := open(t, model, "lora", 1)
+			require.ErrorIs(t, e.Restore(ctx, dir), engine.ErrDamaged, "%s %s", file, name)
+			require.Equal(t, open(t, model, "lora", 1).policy.Flat, e.policy.Flat)
+		}
+	}
+}
+
+// A whole state of another training is no damage: an older checkpoint would not fit either.
+func TestCheckpointOfAnotherTrainingIsRefused(t *testing.T) {
+	ctx := context.Background()
+	dir, model := filepath.Join(t.TempDir(), "c"), newModel(t)
+	require.NoError(t, open(t, model, "lora", 1).Save(ctx, dir))
+	err := open(t, model, "full", 1).Restore(ctx, dir)
+	require.ErrorContains(t, err, `it was trained with model.train "lora", this run has "full"`)
+	require.NotErrorIs(t, err, engine.ErrDamaged)
+	wider, err := Open(model, Options{Model: spec.ModelConfig{Train: "lora", LoRA: spec.LoRAConfig{Rank: 5, Alpha: 8}}, Optimizer: adam()})
 	require.NoError(t, err)
-	b[len(b)-3] ^= 1
-	require.NoError(t, os.WriteFile(path, b, 0o644))
-	require.ErrorContains(t, e.Restore(context.Background(), dir), "does not match its checksum")
+	err = wider.Restore(ctx, dir)
+	require.ErrorContains(t, err, "tensor adapters has shape")
+	require.NotErrorIs(t, err, engine.ErrDamaged)
 }
 
 // Trap: at the first update the policy is the old policy, so the ratio is 1, nothing is clipped and the regulariser is 0.

@@ -7,21 +7,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
+	"github.com/trinity-lab/trinity/trainer/durable"
 	"github.com/trinity-lab/trinity/trainer/spec"
 )
 
-// checkpoint saves the weights with which step next starts, then drops older checkpoints.
+// checkpoint saves the weights with which step next starts, then drops older checkpoints. One of the same name, left from
+// before a rewind, is replaced.
 func (r *runner) checkpoint(ctx context.Context, next int) error {
 	name := filepath.Join("checkpoints", fmt.Sprintf("%06d", next))
 	path := filepath.Join(r.Dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("save checkpoint: %w", err)
-	}
-	// One of the same name is left from before a rewind; its weights may be of other steps.
-	if err := os.RemoveAll(path); err != nil {
-		return fmt.Errorf("save checkpoint: %w", err)
-	}
 	if err := r.append(spec.KindPhase, next-1, &spec.Phase{Name: "checkpoint", Total: 1}); err != nil {
 		return err
 	}
@@ -44,7 +40,15 @@ func (r *runner) prune() error {
 	}
 	var steps []int
 	for _, e := range entries {
-		if n, err := strconv.Atoi(e.Name()); err == nil && len(e.Name()) >= 6 && e.IsDir() {
+		name, partial := strings.CutSuffix(e.Name(), durable.Partial)
+		n, err := strconv.Atoi(name)
+		switch {
+		case err != nil || len(name) < 6 || !e.IsDir():
+		case partial: // left by a killed process
+			if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+				return fmt.Errorf("drop checkpoint: %w", err)
+			}
+		default:
 			steps = append(steps, n)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/trinity-lab/trinity/trainer/durable"
 	"github.com/trinity-lab/trinity/trainer/engine"
 	"github.com/trinity-lab/trinity/trainer/spec"
 )
@@ -166,10 +167,7 @@ func (e *scripted) Save(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(dir, "weights.json"), b, 0o644)
+	return durable.MakeDir(dir, func(temp string) error { return os.WriteFile(filepath.Join(temp, "weights.json"), b, 0o644) })
 }
 
 func (e *scripted) Restore(ctx context.Context, dir string) error {
