@@ -57,11 +57,13 @@ func TestDamagedCheckpointFallsBackToTheOneBefore(t *testing.T) {
 		damage func(t *testing.T, dir string)
 		from   int
 	}{
-		"whole":          {func(*testing.T, string) {}, 3},
-		"truncated":      {func(t *testing.T, dir string) { spoil(t, checkpoint(dir, "000003", "state.safetensors"), truncate) }, 2},
-		"flipped":        {func(t *testing.T, dir string) { spoil(t, checkpoint(dir, "000003", "state.safetensors"), flip) }, 2},
-		"flipped sum":    {func(t *testing.T, dir string) { spoil(t, checkpoint(dir, "000003", "state.sha256"), flip) }, 2},
-		"file missing":   {func(t *testing.T, dir string) { require.NoError(t, os.Remove(checkpoint(dir, "000003", "state.safetensors"))) }, 2},
+		"whole":       {func(*testing.T, string) {}, 3},
+		"truncated":   {func(t *testing.T, dir string) { spoil(t, checkpoint(dir, "000003", "state.safetensors"), truncate) }, 2},
+		"flipped":     {func(t *testing.T, dir string) { spoil(t, checkpoint(dir, "000003", "state.safetensors"), flip) }, 2},
+		"flipped sum": {func(t *testing.T, dir string) { spoil(t, checkpoint(dir, "000003", "state.sha256"), flip) }, 2},
+		"file missing": {func(t *testing.T, dir string) {
+			require.NoError(t, os.Remove(checkpoint(dir, "000003", "state.safetensors")))
+		}, 2},
 		"folder missing": {func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(checkpoint(dir, "000003"))) }, 2},
 		"two": {func(t *testing.T, dir string) {
 			spoil(t, checkpoint(dir, "000003", "state.safetensors"), flip)

@@ -63,5 +63,5 @@ func openEngine(dir string, cfg spec.Config) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return local.Open(folder, local.Options{Model: cfg.Model, Verifier: cfg.Verifier.Path, Optimizer: cfg.Optimizer, Threads: cfg.Threads, Seed: cfg.Seed})
+	return local.Open(folder, local.Options{Model: cfg.Model, Verifier: cfg.Verifier.Path, VerifierBF16: cfg.Verifier.EMABF16, Optimizer: cfg.Optimizer, Threads: cfg.Threads, Seed: cfg.Seed})
 }
