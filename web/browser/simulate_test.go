@@ -39,7 +39,7 @@ func (actors) DropImages(...string)                            {}
 func (actors) Average(context.Context, engine.Slot, engine.Slot, float64) (float64, error) {
 	return 0, nil
 }
-func (actors) Save(context.Context, string) error                               { return nil }
+func (actors) Save(_ context.Context, dir string) error                         { return os.MkdirAll(dir, 0o755) }
 func (actors) Restore(context.Context, string) error                            { return nil }
 func (actors) Export(context.Context, engine.Slot, engine.Format, string) error { return nil }
 func (actors) Close() error                                                     { return nil }
