@@ -48,9 +48,10 @@ bench: build ## compare the engine's speed with OpenBLAS on this machine; option
 	bin/trinity bench engine $(ARGS)
 
 # Expected values that come from other implementations, with the versions that made the committed ones.
-golden: need-go ## make the tests' reference files anew with Pillow, tokenizers and safetensors (needs Python and npm)
+golden: need-go ## make the tests' reference files anew with Pillow, transformers, tokenizers and safetensors (needs Python and npm)
 	$(PYTHON) -m venv bin/golden
-	bin/golden/bin/pip install --quiet numpy pillow==13.0.0 tokenizers==0.23.3 safetensors==0.8.0
+	bin/golden/bin/pip install --quiet numpy pillow==13.0.0 tokenizers==0.23.3 safetensors==0.8.0 \
+		transformers==5.25.0 torch==2.9.1 torchvision==0.24.1
 	$(GO) test ./trainer/tokenizer -run TestTrainedMatchesReference -update
 	for d in imageproc tokenizer safetensors; do (cd trainer/$$d/testdata && ../../../bin/golden/bin/python make.py) || exit 1; done
 

@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
+	"slices"
 )
 
 // Config is what a model expects of its images: the fields of a Qwen-VL
@@ -49,79 +52,132 @@ func (c Config) Validate() error {
 	return nil
 }
 
-// LoadConfig reads a preprocessor_config.json. Pixel bounds are min_pixels and
-// max_pixels (Qwen2.5-VL) or size.shortest_edge and size.longest_edge
-// (Qwen3-VL), where the former win. Steps other than bicubic resizing, /255 and
-// normalisation are refused.
-func LoadConfig(path string) (Config, error) {
+// The files of a checkpoint folder that describe its image processor: the former, or an object image_processor in the latter,
+// where transformers 5 saves it.
+const (
+	ConfigFile    = "preprocessor_config.json"
+	processorFile = "processor_config.json"
+)
+
+// LoadConfig reads the image processor of the checkpoint folder dir, as ParseConfig does. Where both files have one it
+// is processor_config.json's, as in transformers.
+func LoadConfig(dir string) (Config, error) {
+	path := filepath.Join(dir, processorFile)
 	b, err := os.ReadFile(path)
-	if err != nil {
-		return Config{}, fmt.Errorf("load image preprocessor: %w", err)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Config{}, fmt.Errorf("load image processor: %w", err)
 	}
-	c, err := ParseConfig(b)
+	var f struct {
+		ImageProcessor json.RawMessage `json:"image_processor"`
+	}
+	if err == nil {
+		if err := json.Unmarshal(b, &f); err != nil {
+			return Config{}, fmt.Errorf("load image processor %q: %w", path, err)
+		}
+	}
+	if f.ImageProcessor == nil {
+		path = filepath.Join(dir, ConfigFile)
+		if f.ImageProcessor, err = os.ReadFile(path); err != nil {
+			return Config{}, fmt.Errorf("load image processor: %w", err)
+		}
+	}
+	c, err := ParseConfig(f.ImageProcessor)
 	if err != nil {
-		return Config{}, fmt.Errorf("load image preprocessor %q: %w", path, err)
+		return Config{}, fmt.Errorf("load image processor %q: %w", path, err)
 	}
 	return c, nil
 }
 
-// ParseConfig is LoadConfig on the text of the file.
+// configFields are those that say how a still image is processed. Others, such as a video's, are not looked at.
+type configFields struct {
+	PatchSize         *int      `json:"patch_size"`
+	MergeSize         *int      `json:"merge_size"`
+	TemporalPatchSize *int      `json:"temporal_patch_size"`
+	MinPixels         *int      `json:"min_pixels"`
+	MaxPixels         *int      `json:"max_pixels"`
+	Mean              []float64 `json:"image_mean"`
+	Std               []float64 `json:"image_std"`
+	Size              struct {
+		Shortest  *int `json:"shortest_edge"`
+		Longest   *int `json:"longest_edge"`
+		MinPixels *int `json:"min_pixels"`
+		MaxPixels *int `json:"max_pixels"`
+	} `json:"size"`
+	Resample   *int     `json:"resample"`
+	Resize     *bool    `json:"do_resize"`
+	Rescale    *bool    `json:"do_rescale"`
+	Normalize  *bool    `json:"do_normalize"`
+	ConvertRGB *bool    `json:"do_convert_rgb"`
+	CenterCrop *bool    `json:"do_center_crop"`
+	Pad        *bool    `json:"do_pad"`
+	Scale      *float64 `json:"rescale_factor"`
+	Type       string   `json:"image_processor_type"`
+}
+
+// ParseConfig reads the text of a preprocessor_config.json. Bounds are min_pixels and max_pixels (Qwen2.5-VL), or
+// size.shortest_edge and size.longest_edge (Qwen3-VL), which count pixels in spite of their names; the former win. Steps
+// other than conversion to RGB, bicubic resizing, /255 and normalisation are refused, and so are fields that are left out,
+// since what stands for them differs between releases of transformers.
 func ParseConfig(text []byte) (Config, error) {
-	var f struct {
-		PatchSize         int       `json:"patch_size"`
-		MergeSize         int       `json:"merge_size"`
-		TemporalPatchSize int       `json:"temporal_patch_size"`
-		MinPixels         *int      `json:"min_pixels"`
-		MaxPixels         *int      `json:"max_pixels"`
-		Mean              []float64 `json:"image_mean"`
-		Std               []float64 `json:"image_std"`
-		Size              struct {
-			Shortest *int `json:"shortest_edge"`
-			Longest  *int `json:"longest_edge"`
-		} `json:"size"`
-		Resample  *int     `json:"resample"`
-		Resize    *bool    `json:"do_resize"`
-		Rescale   *bool    `json:"do_rescale"`
-		Normalize *bool    `json:"do_normalize"`
-		Scale     *float64 `json:"rescale_factor"`
-	}
+	var f configFields
 	if err := json.Unmarshal(text, &f); err != nil {
 		return Config{}, err
 	}
-	const bicubic = 3 // PIL.Image.BICUBIC
-	if f.Resample != nil && *f.Resample != bicubic {
-		return Config{}, fmt.Errorf("resample is %d: only %d, bicubic, is supported", *f.Resample, bicubic)
-	}
-	for name, on := range map[string]*bool{"do_resize": f.Resize, "do_rescale": f.Rescale, "do_normalize": f.Normalize} {
-		if on != nil && !*on {
-			return Config{}, fmt.Errorf("%s is false: only true is supported", name)
-		}
-	}
-	if f.Scale != nil && math.Abs(*f.Scale*255-1) > 1e-6 {
-		return Config{}, fmt.Errorf("rescale_factor is %v: only 1/255 is supported", *f.Scale)
+	if err := f.refuseOtherSteps(); err != nil {
+		return Config{}, err
 	}
 	if len(f.Mean) != 3 || len(f.Std) != 3 {
 		return Config{}, errors.New("image_mean and image_std must be three numbers each")
 	}
-	pick := func(first, second *int) int {
-		if first != nil {
-			return *first
+	c := Config{Mean: [3]float64(f.Mean), Std: [3]float64(f.Std)}
+	for _, v := range []struct {
+		to        *int
+		name      string
+		spellings []*int
+	}{
+		{&c.PatchSize, "patch_size", []*int{f.PatchSize}},
+		{&c.MergeSize, "merge_size", []*int{f.MergeSize}},
+		{&c.TemporalPatchSize, "temporal_patch_size", []*int{f.TemporalPatchSize}},
+		{&c.MinPixels, "min_pixels (or size.shortest_edge)", []*int{f.MinPixels, f.Size.Shortest, f.Size.MinPixels}},
+		{&c.MaxPixels, "max_pixels (or size.longest_edge)", []*int{f.MaxPixels, f.Size.Longest, f.Size.MaxPixels}},
+	} {
+		i := slices.IndexFunc(v.spellings, func(n *int) bool { return n != nil })
+		if i < 0 {
+			return Config{}, fmt.Errorf("%s is missing", v.name)
 		}
-		if second != nil {
-			return *second
-		}
-		return 0
-	}
-	c := Config{
-		PatchSize:         f.PatchSize,
-		MergeSize:         f.MergeSize,
-		TemporalPatchSize: f.TemporalPatchSize,
-		MinPixels:         pick(f.MinPixels, f.Size.Shortest),
-		MaxPixels:         pick(f.MaxPixels, f.Size.Longest),
-		Mean:              [3]float64(f.Mean),
-		Std:               [3]float64(f.Std),
+		*v.to = *v.spellings[i]
 	}
 	return c, c.Validate()
+}
+
+// processors are the spellings of the one image processor of Qwen-VL models.
+var processors = []string{"", "Qwen2VLImageProcessor", "Qwen2VLImageProcessorFast", "Qwen2VLImageProcessorPil"}
+
+// refuseOtherSteps names a field that asks for what Process does not do.
+func (f *configFields) refuseOtherSteps() error {
+	if !slices.Contains(processors, f.Type) {
+		return fmt.Errorf("image_processor_type is %q: only %q is supported", f.Type, processors[1])
+	}
+	const bicubic = 3 // PIL.Image.BICUBIC
+	if f.Resample != nil && *f.Resample != bicubic {
+		return fmt.Errorf("resample is %d: only %d, bicubic, is supported", *f.Resample, bicubic)
+	}
+	for _, step := range []struct {
+		name string
+		on   *bool
+		want bool
+	}{
+		{"do_resize", f.Resize, true}, {"do_rescale", f.Rescale, true}, {"do_normalize", f.Normalize, true}, {"do_convert_rgb", f.ConvertRGB, true},
+		{"do_center_crop", f.CenterCrop, false}, {"do_pad", f.Pad, false},
+	} {
+		if step.on != nil && *step.on != step.want {
+			return fmt.Errorf("%s is %t: only %t is supported", step.name, *step.on, step.want)
+		}
+	}
+	if f.Scale != nil && math.Abs(*f.Scale*255-1) > 1e-6 {
+		return fmt.Errorf("rescale_factor is %v: only 1/255 is supported", *f.Scale)
+	}
+	return nil
 }
 
 // maxAspect is the most by which one side may exceed the other.

@@ -2,15 +2,19 @@ package imageproc
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"image"
 	"image/png"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -164,9 +168,8 @@ func TestProcessShapes(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []int{1, 34, 46}, []int{p.GridT, p.GridH, p.GridW})
 	require.Len(t, p.Data, 34*46*1176)
-	for _, v := range p.Data {
-		require.Equal(t, float32(1), v)
-	}
+	require.Equal(t, float32(1), slices.Min(p.Data))
+	require.Equal(t, float32(1), slices.Max(p.Data))
 	_, err = Process(&RGB{Width: 2, Height: 2}, qwen(14))
 	require.ErrorContains(t, err, "0 bytes for 2x2")
 	_, err = Process(&RGB{}, qwen(14))
@@ -197,7 +200,14 @@ func TestParseConfig(t *testing.T) {
 	require.Equal(t, []int{3136, 12845056}, []int{c.MinPixels, c.MaxPixels})
 	for _, bad := range []struct{ text, want string }{
 		{`{`, "unexpected end"},
-		{`{` + common + `}`, "min_pixels is 0"},
+		{`{` + common + `}`, "min_pixels (or size.shortest_edge) is missing"},
+		{`{"min_pixels":1,` + common + `}`, "max_pixels (or size.longest_edge) is missing"},
+		{`{"min_pixels":0,"max_pixels":8,` + common + `}`, "min_pixels is 0"},
+		{`{"size":7,` + common + `}`, "size"},
+		{`{"min_pixels":1,"max_pixels":8,"do_convert_rgb":false,` + common + `}`, "do_convert_rgb is false"},
+		{`{"min_pixels":1,"max_pixels":8,"do_center_crop":true,` + common + `}`, "do_center_crop is true"},
+		{`{"min_pixels":1,"max_pixels":8,"image_processor_type":"CLIPImageProcessor",` + common + `}`, "image_processor_type is \"CLIPImageProcessor\""},
+		{`{"min_pixels":1,"max_pixels":8,` + strings.Replace(common, `"temporal_patch_size":2,`, "", 1) + `}`, "temporal_patch_size is missing"},
 		{`{"min_pixels":9,"max_pixels":8,` + common + `}`, "max_pixels is 8"},
 		{`{"min_pixels":1,"max_pixels":8,"resample":2,` + common + `}`, "resample is 2"},
 		{`{"min_pixels":1,"max_pixels":8,"do_resize":false,` + common + `}`, "do_resize"},
@@ -208,8 +218,89 @@ func TestParseConfig(t *testing.T) {
 		_, err := ParseConfig([]byte(bad.text))
 		require.ErrorContains(t, err, bad.want)
 	}
-	_, err = LoadConfig(filepath.Join(t.TempDir(), "preprocessor_config.json"))
+}
+
+func TestLoadConfigReadsEitherFile(t *testing.T) {
+	const common = `"max_pixels":9999,"patch_size":16,"temporal_patch_size":2,"merge_size":2,"image_mean":[0.5,0.5,0.5],"image_std":[0.5,0.5,0.5]}`
+	dir := t.TempDir()
+	write := func(name, text string) {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	load := func() int {
+		c, err := LoadConfig(dir)
+		require.NoError(t, err)
+		return c.MinPixels
+	}
+	_, err := LoadConfig(dir)
 	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorContains(t, err, "preprocessor_config.json")
+	write("preprocessor_config.json", `{"min_pixels":1,`+common)
+	require.Equal(t, 1, load())
+	write("processor_config.json", `{"processor_class":"Qwen2_5_VLProcessor"}`) // of a release that kept the image processor apart
+	require.Equal(t, 1, load())
+	write("processor_config.json", `{"image_processor":{"min_pixels":2,`+common+`}`)
+	require.Equal(t, 2, load())
+	write("processor_config.json", `{"image_processor":{"min_pixels":2,"resample":0,`+common+`}`)
+	_, err = LoadConfig(dir)
+	require.ErrorContains(t, err, "processor_config.json")
+	require.ErrorContains(t, err, "resample is 0")
+	write("processor_config.json", `[`)
+	_, err = LoadConfig(dir)
+	require.ErrorContains(t, err, "processor_config.json")
+}
+
+// transformers.json is made by testdata/make.py with transformers' own image processor. Patches are compared by their hash:
+// they agree to the last bit.
+func TestProcessMatchesTransformers(t *testing.T) {
+	var g struct {
+		Process []struct {
+			Config              json.RawMessage
+			Width, Height       int
+			GridH, GridW        int
+			First, Middle, Last float32
+			SHA256              string
+		}
+		Sizes []struct{ Patch, Min, Max, Height, Width, WantHeight, WantWidth int }
+	}
+	b, err := os.ReadFile("testdata/transformers.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(b, &g))
+	require.NotEmpty(t, g.Process)
+	for _, c := range g.Process {
+		cfg, err := ParseConfig(c.Config)
+		require.NoError(t, err)
+		p, err := Process(pattern(c.Width, c.Height), cfg)
+		require.NoError(t, err)
+		name := fmt.Sprintf("%dx%d, patches of %d", c.Width, c.Height, cfg.PatchSize)
+		require.Equal(t, []int{1, c.GridH, c.GridW}, []int{p.GridT, p.GridH, p.GridW}, name)
+		require.Equal(t, []float32{c.First, c.Middle, c.Last}, []float32{p.Data[0], p.Data[len(p.Data)/2], p.Data[len(p.Data)-1]}, name)
+		h := sha256.New()
+		require.NoError(t, binary.Write(h, binary.LittleEndian, p.Data))
+		require.Equal(t, c.SHA256, hex.EncodeToString(h.Sum(nil)), name)
+	}
+	require.NotEmpty(t, g.Sizes)
+	for _, c := range g.Sizes {
+		h, w, err := Config{PatchSize: c.Patch, MergeSize: 2, MinPixels: c.Min, MaxPixels: c.Max}.SmartResize(c.Height, c.Width)
+		require.NoError(t, err)
+		require.Equal(t, []int{c.WantHeight, c.WantWidth}, []int{h, w}, "%+v", c)
+	}
+}
+
+// pattern is make.py's picture of the same name: slopes, edges and noise in integers.
+func pattern(w, h int) *RGB {
+	img := &RGB{Width: w, Height: h, Pix: make([]uint8, 0, 3*w*h)}
+	for y := range h {
+		for x := range w {
+			for c := range 3 {
+				v := (x*(3+c) + y*(5-c) + x*y%(31+c)) & 255
+				if (x/9+y/7)%5 == c {
+					v = 255 - v
+				}
+				img.Pix = append(img.Pix, uint8(v))
+			}
+		}
+	}
+	return img
 }
 
 func TestDecodeRefuses(t *testing.T) {

@@ -63,12 +63,13 @@ func cutPatch(to []float32, img *RGB, y0, x0 int, cfg Config, levels *[3][256]fl
 	}
 }
 
-// levels tabulates the normalised value of each byte.
+// levels tabulates the normalised value of each byte, in the single precision in which the reference computes it.
 func (c Config) levels() *[3][256]float32 {
 	var t [3][256]float32
 	for ch := range 3 {
+		mean, std := float32(c.Mean[ch]), float32(c.Std[ch])
 		for v := range 256 {
-			t[ch][v] = float32((float64(v)/255 - c.Mean[ch]) / c.Std[ch])
+			t[ch][v] = (float32(float64(v)*(1./255)) - mean) / std
 		}
 	}
 	return &t

@@ -181,7 +181,7 @@ type part struct {
 
 // parts lists what is read before the weights, in this order.
 func (e *Engine) parts() []part {
-	return []part{{configFile, e.readConfig}, {"tokenizer.json", e.readTokenizer}, {"preprocessor_config.json", e.readProcessor}}
+	return []part{{configFile, e.readConfig}, {"tokenizer.json", e.readTokenizer}, {imageproc.ConfigFile, e.readProcessor}}
 }
 
 func (e *Engine) readConfig() (err error) {
@@ -204,7 +204,7 @@ func (e *Engine) readTokenizer() (err error) {
 
 // readProcessor applies the run's image bounds over the checkpoint's.
 func (e *Engine) readProcessor() (err error) {
-	if e.processor, err = imageproc.LoadConfig(filepath.Join(e.dir, "preprocessor_config.json")); err != nil {
+	if e.processor, err = imageproc.LoadConfig(e.dir); err != nil {
 		return err
 	}
 	if n := e.opts.Model.MinPixels; n > 0 {

@@ -1,6 +1,7 @@
-# Makes the images here and golden.json: pip install pillow==13.0.0 numpy; python make.py
-# (run in this folder). Expected pixels are base64 of raw RGB or float32.
-import base64, json, struct, zlib
+# Makes the images here, golden.json and transformers.json (run in this folder):
+# pip install pillow==13.0.0 numpy transformers==5.25.0 torch==2.9.1 torchvision==0.24.1; python make.py
+# Expected pixels are base64 of raw RGB or float32.
+import base64, hashlib, json, struct, zlib
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -101,3 +102,58 @@ for name, patch, mean, std in [
     process.append({"name": name, "patch": patch, "mean": mean, "std": std, "rows": a.shape[0], "data": b64(a.astype("<f4"))})
 
 json.dump({"decode": decode, "resize": resize, "process": process}, open("golden.json", "w"), indent=0)
+
+
+# What transformers' own image processor makes of pictures of many sizes, under the settings that the models are released with
+# and smaller ones, in which all branches of the resizing are met.
+from transformers import Qwen2VLImageProcessorPil
+from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import smart_resize
+
+
+def pattern(w, h):
+    """Slopes, edges and noise in integers, which the test makes again."""
+    y, x, c = np.mgrid[0:h, 0:w, 0:3]
+    v = (x * (3 + c) + y * (5 - c) + x * y % (31 + c)) & 255
+    return np.where((x // 9 + y // 7) % 5 == c, 255 - v, v).astype(np.uint8)
+
+
+clip = {"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}
+even = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
+qwen2_5 = {"min_pixels": 3136, "max_pixels": 12845056, "patch_size": 14, "temporal_patch_size": 2, "merge_size": 2, **clip, "image_processor_type": "Qwen2VLImageProcessor"}
+qwen3 = {"size": {"longest_edge": 16777216, "shortest_edge": 65536}, "patch_size": 16, "temporal_patch_size": 2, "merge_size": 2, **even, "image_processor_type": "Qwen2VLImageProcessorFast"}
+small2_5 = {**qwen2_5, "max_pixels": 40 * 28 * 28}
+small3 = {**qwen3, "size": {"longest_edge": 40 * 32 * 32, "shortest_edge": 4 * 32 * 32}}
+odd = {**qwen3, "size": {"longest_edge": 4096, "shortest_edge": 256}, "patch_size": 4, "temporal_patch_size": 3, "merge_size": 4}
+cases = [
+    (qwen2_5, [(640, 480), (1, 1), (3, 500), (70, 42), (98, 126), (57, 55)]),  # 70/28, 42/28, 98/28, 126/28 end in .5
+    (qwen3, [(320, 240), (1, 1), (10, 900), (272, 304), (656, 640)]),  # 272/32, 304/32, 656/32 end in .5
+    (small2_5, [(500, 60), (60, 500), (1000, 700), (14, 14), (199, 1)]),
+    (small3, [(48, 80), (1280, 32), (33, 999), (16, 16), (150, 1)]),
+    (odd, [(100, 70), (24, 40), (7, 5), (64, 64)]),
+]
+process = []
+for config, shapes in cases:
+    processor = Qwen2VLImageProcessorPil(**{k: v for k, v in config.items() if k != "image_processor_type"})
+    for w, h in shapes:
+        out = processor(images=[Image.fromarray(pattern(w, h))], return_tensors="np")
+        a, (t, gh, gw) = out["pixel_values"].astype("<f4"), map(int, out["image_grid_thw"][0])
+        assert t == 1
+        flat = a.reshape(-1)
+        process.append({"config": config, "width": w, "height": h, "gridH": gh, "gridW": gw, "first": float(flat[0]), "middle": float(flat[flat.size // 2]),
+                        "last": float(flat[-1]), "sha256": hashlib.sha256(flat.tobytes()).hexdigest()})
+sizes = []
+draw = np.random.default_rng(8)
+for _ in range(400):
+    patch = int(draw.choice([14, 16]))
+    factor = 2 * patch
+    least = int(draw.integers(1, 64)) * factor * factor
+    most = least * int(draw.integers(1, 40))
+    h = int(draw.choice([draw.integers(1, 60), draw.integers(1, 4000), draw.integers(1, 200) * patch]))
+    w = int(draw.choice([draw.integers(1, 60), draw.integers(1, 4000), draw.integers(1, 200) * patch]))
+    if max(h, w) > 200 * min(h, w):
+        continue
+    wh, ww = smart_resize(h, w, factor, least, most)
+    sizes.append({"patch": patch, "min": least, "max": most, "height": h, "width": w, "wantHeight": wh, "wantWidth": ww})
+lines = lambda rows: "[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]"
+with open("transformers.json", "w") as f:
+    f.write('{"process": ' + lines(process) + ',\n"sizes": ' + lines(sizes) + "}\n")
