@@ -78,12 +78,12 @@ func TestRMSNorm(t *testing.T) {
 func TestLayerNorm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 1))
 	const rows, d = 3, 8
-	n := LayerNorm{random(rng, d), random(rng, d)}
+	n := Norm{random(rng, d), random(rng, d)}
 	x, g := random(rng, rows*d), random(rng, rows*d)
 	y, mean, inv := make([]float32, rows*d), make([]float32, rows), make([]float32, rows)
 	forward := func() float64 { n.Forward(x, 1e-6, y, mean, inv); return weigh(y, g) }
 	forward()
-	dx, grad := make([]float32, rows*d), LayerNorm{make([]float32, d), make([]float32, d)}
+	dx, grad := make([]float32, rows*d), Norm{make([]float32, d), make([]float32, d)}
 	n.Backward(x, mean, inv, g, dx, &grad)
 	requireGradient(t, rng, x, dx, forward)
 	requireGradient(t, rng, n.W, grad.W, forward)

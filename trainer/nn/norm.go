@@ -46,11 +46,16 @@ func rmsNormRowBackward(x, w []float32, r float32, dy, dx, dw []float32) {
 	}
 }
 
-// LayerNorm is y = (x - mean) / sqrt(var + eps) · w + b over rows of width len(w).
-type LayerNorm struct{ W, B []float32 }
+// Norm is LayerNorm, y = (x - mean) / sqrt(var + eps) · w + b over rows of width len(w); without b it is RMSNorm.
+type Norm struct{ W, B []float32 }
 
-// Forward normalises the rows of x [len(inv), d] into y, keeping mean and inverse standard deviation of each row.
-func (n *LayerNorm) Forward(x []float32, eps float64, y, mean, inv []float32) {
+// Forward normalises the rows of x [len(inv), d] into y, keeping mean and inverse standard deviation of each row (of
+// RMSNorm the inverse root mean square alone).
+func (n *Norm) Forward(x []float32, eps float64, y, mean, inv []float32) {
+	if n.B == nil {
+		RMSNormForward(x, n.W, eps, y, inv)
+		return
+	}
 	d := len(n.W)
 	for i := range inv {
 		xi, yi := x[i*d:i*d+d], y[i*d:i*d+d]
@@ -72,7 +77,11 @@ func (n *LayerNorm) Forward(x []float32, eps float64, y, mean, inv []float32) {
 }
 
 // Backward adds to dx, and to grad's weights unless they are nil.
-func (n *LayerNorm) Backward(x, mean, inv, dy, dx []float32, grad *LayerNorm) {
+func (n *Norm) Backward(x, mean, inv, dy, dx []float32, grad *Norm) {
+	if n.B == nil {
+		RMSNormBackward(x, n.W, inv, dy, dx, grad.W)
+		return
+	}
 	d := len(n.W)
 	for i, r := range inv {
 		xi, dyi, dxi, m := x[i*d:i*d+d], dy[i*d:i*d+d], dx[i*d:i*d+d], mean[i]

@@ -19,10 +19,16 @@ func RotateBack(x, cos, sin []float32) {
 	}
 }
 
-// HeadNorm is per-head RMSNorm followed by rotary embedding, as Qwen3 applies it to queries and keys.
+// HeadNorm is per-head RMSNorm followed by rotary embedding, as Qwen3 applies it to queries and keys; without w [d] it is the
+// embedding alone, as in Qwen2.5.
 
-// HeadNormForward turns head x [d] into y: y = rotate(x·r·w), returning r.
+// HeadNormForward turns head x [d] into y: y = rotate(x·r·w), returning r (1 without w).
 func HeadNormForward(x, w []float32, eps float64, cos, sin, y []float32) float32 {
+	if w == nil {
+		copy(y, x)
+		Rotate(y, cos, sin)
+		return 1
+	}
 	var inv [1]float32
 	RMSNormForward(x, w, eps, y, inv[:])
 	Rotate(y, cos, sin)
@@ -32,6 +38,10 @@ func HeadNormForward(x, w []float32, eps float64, cos, sin, y []float32) float32
 // HeadNormBackward turns dy (destroyed) into dx, which is overwritten, and adds to dw unless it is nil.
 func HeadNormBackward(x, w []float32, r float32, cos, sin, dy, dx, dw []float32) {
 	RotateBack(dy, cos, sin)
+	if w == nil {
+		copy(dx, dy)
+		return
+	}
 	clear(dx)
 	rmsNormRowBackward(x, w, r, dy, dx, dw)
 }

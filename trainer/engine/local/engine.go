@@ -307,7 +307,7 @@ func (e *Engine) Info() engine.Info {
 		Device: fmt.Sprintf("cpu, %d threads, %s", len(e.workers), cpu.Path())}
 }
 
-func (e *Engine) architecture() string { return "Qwen3-VL" }
+func (e *Engine) architecture() string { return e.config.Architecture() }
 
 // Close implements engine.Engine.
 func (e *Engine) Close() error { return nil }

@@ -3,44 +3,59 @@
 package qwenvl
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 )
 
-// Config is what the model reads from config.json (Qwen3-VL layout).
+// The families, by model_type.
+const (
+	Qwen25VL = "qwen2_5_vl"
+	Qwen3VL  = "qwen3_vl"
+)
+
+// Config is what the model reads from config.json, in one form for every family and every age of the file.
 type Config struct {
-	ImageTokenID       int32        `json:"image_token_id"`
-	VisionStartTokenID int32        `json:"vision_start_token_id"`
-	VisionEndTokenID   int32        `json:"vision_end_token_id"`
-	TieWordEmbeddings  bool         `json:"tie_word_embeddings"`
-	Text               TextConfig   `json:"text_config"`
-	Vision             VisionConfig `json:"vision_config"`
+	ModelType          string
+	ImageTokenID       int32
+	VisionStartTokenID int32
+	VisionEndTokenID   int32
+	TieWordEmbeddings  bool
+	Text               TextConfig
+	Vision             VisionConfig
+}
+
+// Architecture is the family's name.
+func (c *Config) Architecture() string {
+	if c.ModelType == Qwen25VL {
+		return "Qwen2.5-VL"
+	}
+	return "Qwen3-VL"
 }
 
 // TextConfig is the decoder.
 type TextConfig struct {
-	VocabSize        int        `json:"vocab_size"`
-	HiddenSize       int        `json:"hidden_size"`
-	IntermediateSize int        `json:"intermediate_size"`
-	Layers           int        `json:"num_hidden_layers"`
-	Heads            int        `json:"num_attention_heads"`
-	KVHeads          int        `json:"num_key_value_heads"`
-	HeadDim          int        `json:"head_dim"`
-	RMSNormEps       float64    `json:"rms_norm_eps"`
-	RopeTheta        float64    `json:"rope_theta"`
-	RopeScaling      RopeConfig `json:"rope_scaling"`
-	HiddenAct        string     `json:"hidden_act"`
-	AttentionBias    bool       `json:"attention_bias"`
+	VocabSize        int     `json:"vocab_size"`
+	HiddenSize       int     `json:"hidden_size"`
+	IntermediateSize int     `json:"intermediate_size"`
+	Layers           int     `json:"num_hidden_layers"`
+	Heads            int     `json:"num_attention_heads"`
+	KVHeads          int     `json:"num_key_value_heads"`
+	HeadDim          int     `json:"head_dim"`
+	RMSNormEps       float64 `json:"rms_norm_eps"`
+	HiddenAct        string  `json:"hidden_act"`
+
+	Biased bool       `json:"-"` // queries, keys and values have biases and no norms (Qwen2.5-VL)
+	Rope   RopeConfig `json:"-"`
 }
 
-// RopeConfig splits the rotary frequencies between time, height and width.
+// RopeConfig splits the rotary frequencies between time, height and width: in three runs, or interleaved (Qwen3-VL).
 type RopeConfig struct {
-	MRopeSection     []int  `json:"mrope_section"`
-	MRopeInterleaved bool   `json:"mrope_interleaved"`
-	Type             string `json:"rope_type"`
+	Theta        float64
+	MRopeSection []int
+	Interleaved  bool
 }
 
 // VisionConfig is the vision transformer.
@@ -54,15 +69,21 @@ type VisionConfig struct {
 	TemporalPatchSize  int    `json:"temporal_patch_size"`
 	SpatialMergeSize   int    `json:"spatial_merge_size"`
 	OutHiddenSize      int    `json:"out_hidden_size"`
-	PositionEmbeddings int    `json:"num_position_embeddings"`
-	DeepstackIndexes   []int  `json:"deepstack_visual_indexes"`
 	HiddenAct          string `json:"hidden_act"`
+	PositionEmbeddings int    `json:"num_position_embeddings"`  // 0 without a table (Qwen2.5-VL)
+	DeepstackIndexes   []int  `json:"deepstack_visual_indexes"` // none in Qwen2.5-VL
+	WindowSize         int    `json:"window_size"`              // side of the attention windows in pixels; 0 without (Qwen3-VL)
+	FullAttention      []int  `json:"fullatt_block_indexes"`    // blocks that attend over the whole image all the same
+
+	Gated bool `json:"-"` // SwiGLU, RMSNorm and a patch embedding without bias (Qwen2.5-VL) instead of GELU, LayerNorm and one with it
 }
 
 const (
 	visionEps   = 1e-6
 	visionTheta = 1e4
 	maxHeadDim  = 256 // of the decoder; every released checkpoint has 128
+
+	maxSize, maxLayers, maxSide = 1 << 24, 1 << 10, 1 << 10 // above any model's; products of sizes within them are ints
 )
 
 // LoadConfig reads and validates a config.json. Unsupported values are refused with the field's name.
@@ -78,45 +99,24 @@ func LoadConfig(path string) (Config, error) {
 	return c, nil
 }
 
-// ParseConfig reads and validates the JSON of a config.json.
-func ParseConfig(b []byte) (Config, error) {
-	var head struct {
-		ModelType string `json:"model_type"`
-	}
-	if err := json.Unmarshal(b, &head); err != nil {
-		return Config{}, err
-	}
-	if head.ModelType != "qwen3_vl" {
-		return Config{}, fmt.Errorf("model_type is %q; supported: qwen3_vl", head.ModelType)
-	}
-	var c Config
-	if err := json.Unmarshal(b, &c); err != nil {
-		return Config{}, err
-	}
-	return c, c.validate()
-}
-
-func (c *Config) validate() error {
+// Validate checks that the model can be built. Unsupported values are refused with the field's name.
+func (c *Config) Validate() error {
 	t, v := &c.Text, &c.Vision
 	var errs []error
-	positive := func(field string, n int) {
-		if n < 1 || n > 1<<24 {
-			errs = append(errs, fmt.Errorf("%s is %d; use a positive size", field, n))
-		}
-	}
 	for _, f := range []struct {
-		name string
-		n    int
+		name   string
+		n, max int
 	}{
-		{"text_config.vocab_size", t.VocabSize}, {"text_config.hidden_size", t.HiddenSize}, {"text_config.intermediate_size", t.IntermediateSize},
-		{"text_config.num_hidden_layers", t.Layers}, {"text_config.num_attention_heads", t.Heads}, {"text_config.num_key_value_heads", t.KVHeads},
-		{"text_config.head_dim", t.HeadDim}, {"vision_config.depth", v.Depth}, {"vision_config.hidden_size", v.HiddenSize},
-		{"vision_config.intermediate_size", v.IntermediateSize}, {"vision_config.num_heads", v.Heads}, {"vision_config.in_channels", v.InChannels},
-		{"vision_config.patch_size", v.PatchSize}, {"vision_config.temporal_patch_size", v.TemporalPatchSize},
-		{"vision_config.spatial_merge_size", v.SpatialMergeSize}, {"vision_config.out_hidden_size", v.OutHiddenSize},
-		{"vision_config.num_position_embeddings", v.PositionEmbeddings},
+		{"text_config.vocab_size", t.VocabSize, maxSize}, {"text_config.hidden_size", t.HiddenSize, maxSize}, {"text_config.intermediate_size", t.IntermediateSize, maxSize},
+		{"text_config.num_hidden_layers", t.Layers, maxLayers}, {"text_config.num_attention_heads", t.Heads, maxSize}, {"text_config.num_key_value_heads", t.KVHeads, maxSize},
+		{"text_config.head_dim", t.HeadDim, maxSize}, {"vision_config.depth", v.Depth, maxLayers}, {"vision_config.hidden_size", v.HiddenSize, maxSize},
+		{"vision_config.intermediate_size", v.IntermediateSize, maxSize}, {"vision_config.num_heads", v.Heads, maxSize}, {"vision_config.in_channels", v.InChannels, maxSide},
+		{"vision_config.patch_size", v.PatchSize, maxSide}, {"vision_config.temporal_patch_size", v.TemporalPatchSize, maxSide},
+		{"vision_config.spatial_merge_size", v.SpatialMergeSize, maxSide}, {"vision_config.out_hidden_size", v.OutHiddenSize, maxSize},
 	} {
-		positive(f.name, f.n)
+		if f.n < 1 || f.n > f.max {
+			errs = append(errs, fmt.Errorf("%s is %d; use a size of 1 to %d", f.name, f.n, f.max))
+		}
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
@@ -129,29 +129,72 @@ func (c *Config) validate() error {
 	refuse(t.Heads%t.KVHeads != 0, "text_config.num_key_value_heads is %d; it must divide num_attention_heads, %d", t.KVHeads, t.Heads)
 	refuse(t.HeadDim%2 != 0 || t.HeadDim > maxHeadDim, "text_config.head_dim is %d; it must be even, and %d or less", t.HeadDim, maxHeadDim)
 	refuse(t.HiddenAct != "silu", "text_config.hidden_act is %q; supported: silu", t.HiddenAct)
-	refuse(t.AttentionBias, "text_config.attention_bias is true; supported: false")
-	refuse(!(t.RMSNormEps > 0), "text_config.rms_norm_eps is %g; use a positive number", t.RMSNormEps)
-	refuse(!(t.RopeTheta > 0), "text_config.rope_theta is %g; use a positive number", t.RopeTheta)
-	s := t.RopeScaling.MRopeSection
-	refuse(len(s) != 3 || slices.Min(s) < 0 || s[0]+s[1]+s[2] != t.HeadDim/2, "text_config.rope_scaling.mrope_section is %v; it must have three parts that add up to head_dim/2 = %d", s, t.HeadDim/2)
-	refuse(!t.RopeScaling.MRopeInterleaved, "text_config.rope_scaling.mrope_interleaved is false; supported: true")
-	refuse(t.RopeScaling.Type != "default" && t.RopeScaling.Type != "", "text_config.rope_scaling.rope_type is %q; supported: default", t.RopeScaling.Type)
-	refuse(v.HiddenSize%v.Heads != 0 || v.HiddenSize/v.Heads%4 != 0, "vision_config.num_heads is %d; hidden_size %d must split into heads whose size is a multiple of four", v.Heads, v.HiddenSize)
-	refuse(v.HiddenAct != "gelu_pytorch_tanh", "vision_config.hidden_act is %q; supported: gelu_pytorch_tanh", v.HiddenAct)
-	refuse(v.OutHiddenSize != t.HiddenSize, "vision_config.out_hidden_size is %d; it must equal text_config.hidden_size, %d", v.OutHiddenSize, t.HiddenSize)
-	side := v.positionSide()
-	refuse(side*side != v.PositionEmbeddings, "vision_config.num_position_embeddings is %d; it must be a square", v.PositionEmbeddings)
-	refuse(len(v.DeepstackIndexes) > t.Layers, "vision_config.deepstack_visual_indexes has %d entries; the decoder has %d layers", len(v.DeepstackIndexes), t.Layers)
-	for _, i := range v.DeepstackIndexes {
-		refuse(i < 0 || i >= v.Depth, "vision_config.deepstack_visual_indexes has %d; the vision transformer has %d layers", i, v.Depth)
+	refuse(!positive(t.RMSNormEps), "text_config.rms_norm_eps is %g; use a positive number", t.RMSNormEps)
+	refuse(!positive(t.Rope.Theta), "text_config.rope_theta is %g; use a positive number", t.Rope.Theta)
+	s := t.Rope.MRopeSection
+	refuse(len(s) != 3 || slices.Min(s) < 0 || slices.Max(s) > t.HeadDim || s[0]+s[1]+s[2] != t.HeadDim/2,
+		"text_config.rope_scaling.mrope_section is %v; it must have three parts that add up to head_dim/2 = %d", s, t.HeadDim/2)
+	for _, id := range []struct {
+		name string
+		n    int32
+	}{{"image_token_id", c.ImageTokenID}, {"vision_start_token_id", c.VisionStartTokenID}, {"vision_end_token_id", c.VisionEndTokenID}} {
+		refuse(id.n < 0 || int(id.n) >= t.VocabSize, "%s is %d; it must be one of the text_config.vocab_size = %d tokens", id.name, id.n, t.VocabSize)
 	}
+	return errors.Join(append(errs, v.validate(t))...)
+}
+
+func (v *VisionConfig) validate(t *TextConfig) error {
+	var errs []error
+	refuse := func(bad bool, format string, args ...any) {
+		if bad {
+			errs = append(errs, fmt.Errorf("vision_config."+format, args...))
+		}
+	}
+	refuse(v.HiddenSize%v.Heads != 0 || v.HiddenSize/v.Heads%4 != 0, "num_heads is %d; hidden_size %d must split into heads whose size is a multiple of four", v.Heads, v.HiddenSize)
+	act := "gelu_pytorch_tanh"
+	if v.Gated {
+		act = "silu"
+	}
+	refuse(v.HiddenAct != act, "hidden_act is %q; supported: %s", v.HiddenAct, act)
+	refuse(v.OutHiddenSize != t.HiddenSize, "out_hidden_size is %d; it must equal text_config.hidden_size, %d", v.OutHiddenSize, t.HiddenSize)
+	refuse(len(v.DeepstackIndexes) > t.Layers, "deepstack_visual_indexes has %d entries; the decoder has %d layers", len(v.DeepstackIndexes), t.Layers)
+	for _, i := range v.DeepstackIndexes {
+		refuse(i < 0 || i >= v.Depth, "deepstack_visual_indexes has %d; the vision transformer has %d layers", i, v.Depth)
+	}
+	for _, i := range v.FullAttention {
+		refuse(i < 0 || i >= v.Depth, "fullatt_block_indexes has %d; the vision transformer has %d layers", i, v.Depth)
+	}
+	if v.Gated {
+		unit := v.PatchSize * v.SpatialMergeSize
+		refuse(v.WindowSize < unit || v.WindowSize > maxSize, "window_size is %d; a window must hold at least a token of patch_size x spatial_merge_size = %d pixels", v.WindowSize, unit)
+		refuse(v.PositionEmbeddings != 0, "num_position_embeddings is %d; Qwen2.5-VL has no table of positions", v.PositionEmbeddings)
+		refuse(len(v.DeepstackIndexes) > 0, "deepstack_visual_indexes is %v; Qwen2.5-VL has no deepstack features", v.DeepstackIndexes)
+		return errors.Join(errs...)
+	}
+	refuse(v.WindowSize != 0, "window_size is %d; Qwen3-VL has no windows", v.WindowSize)
+	refuse(len(v.FullAttention) > 0, "fullatt_block_indexes is %v; Qwen3-VL attends over the whole image in every block", v.FullAttention)
+	side := v.positionSide()
+	refuse(v.PositionEmbeddings < 1 || v.PositionEmbeddings > maxSize || side*side != v.PositionEmbeddings, "num_position_embeddings is %d; it must be a positive square", v.PositionEmbeddings)
 	return errors.Join(errs...)
 }
+
+func positive(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
+
+// fc1Width is the width of a block's first linear, gate and up in one where it is gated.
+func (v *VisionConfig) fc1Width() int {
+	if v.Gated {
+		return 2 * v.IntermediateSize
+	}
+	return v.IntermediateSize
+}
+
+// windowUnits is the side of an attention window in merged tokens; 0 without windows.
+func (v *VisionConfig) windowUnits() int { return v.WindowSize / (v.PatchSize * v.SpatialMergeSize) }
 
 // positionSide is the side of the square table of learned positions.
 func (v *VisionConfig) positionSide() int {
 	n := 0
-	for n*n < v.PositionEmbeddings {
+	for n*n < min(v.PositionEmbeddings, maxSize) {
 		n++
 	}
 	return n

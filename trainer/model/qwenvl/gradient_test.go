@@ -12,15 +12,27 @@ import (
 	"github.com/trinity-lab/trinity/trainer/nn"
 )
 
-// tinyConfig has every part of the architecture at the smallest size: two deepstack levels, grouped queries, untied head.
+// tinyConfig has every part of Qwen3-VL at the smallest size: two deepstack levels, grouped queries, untied head.
 func tinyConfig() Config {
 	return Config{
 		ImageTokenID: 3,
 		Text: TextConfig{VocabSize: 23, HiddenSize: 12, IntermediateSize: 20, Layers: 3, Heads: 4, KVHeads: 2, HeadDim: 8, RMSNormEps: 1e-6,
-			RopeTheta: 1e4, RopeScaling: RopeConfig{MRopeSection: []int{2, 1, 1}, MRopeInterleaved: true}, HiddenAct: "silu"},
+			Rope: RopeConfig{Theta: 1e4, MRopeSection: []int{2, 1, 1}, Interleaved: true}, HiddenAct: "silu"},
 		Vision: VisionConfig{Depth: 3, HiddenSize: 8, IntermediateSize: 16, Heads: 2, InChannels: 3, PatchSize: 2, TemporalPatchSize: 1, SpatialMergeSize: 2,
 			OutHiddenSize: 12, PositionEmbeddings: 9, DeepstackIndexes: []int{0, 2}, HiddenAct: "gelu_pytorch_tanh"},
 	}
+}
+
+// tinyConfig25 has every part of Qwen2.5-VL: windows of two by two tokens, a block that attends over the whole image.
+func tinyConfig25() Config {
+	c := tinyConfig()
+	c.ModelType = Qwen25VL
+	c.Text.Biased, c.Text.Rope.Interleaved, c.Text.HeadDim = true, false, 3*c.Text.HeadDim/4
+	c.Text.Rope.MRopeSection = []int{1, 1, 1}
+	v := &c.Vision
+	v.Gated, v.HiddenAct, v.PositionEmbeddings, v.DeepstackIndexes = true, "silu", 0, nil
+	v.WindowSize, v.FullAttention = 9, []int{1}
+	return c
 }
 
 type fixture struct {
@@ -39,7 +51,7 @@ func newFixture(c Config, seed uint64) *fixture {
 	for i := range f.w.Flat { // no weight at a special value such as a zero bias
 		f.w.Flat[i] += float32(rng.NormFloat64() * 0.05)
 	}
-	for _, g := range [][2]int{{4, 4}, {2, 6}} {
+	for _, g := range [][2]int{{6, 4}, {2, 6}} { // of Qwen2.5-VL's windows, two in each are cut off by the border
 		im := Image{GridH: g[0], GridW: g[1], Patches: make([]float32, g[0]*g[1]*c.Vision.patchDim())}
 		for i := range im.Patches {
 			im.Patches[i] = rng.Float32()*2 - 1
@@ -113,9 +125,9 @@ func requireSlope(t *testing.T, rng *rand.Rand, x, grad []float32, loss func() f
 }
 
 func TestGradientsOfEveryTensorMatchFiniteDifferences(t *testing.T) {
-	for _, tied := range []bool{false, true} {
-		c := tinyConfig()
-		c.TieWordEmbeddings = tied
+	tied := tinyConfig()
+	tied.TieWordEmbeddings = true
+	for _, c := range []Config{tinyConfig(), tied, tinyConfig25()} {
 		f := newFixture(c, 7)
 		grad := NewWeights(c, nil)
 		f.backward(grad)
@@ -127,7 +139,12 @@ func TestGradientsOfEveryTensorMatchFiniteDifferences(t *testing.T) {
 }
 
 func TestLoRAGradientsMatchFiniteDifferences(t *testing.T) {
-	c := tinyConfig()
+	for _, c := range []Config{tinyConfig(), tinyConfig25()} {
+		t.Run(c.Architecture(), func(t *testing.T) { testLoRAGradients(t, c) })
+	}
+}
+
+func testLoRAGradients(t *testing.T, c Config) {
 	f := newFixture(c, 11)
 	rng := rand.New(rand.NewPCG(5, 5))
 	grad := NewWeights(c, func(string) bool { return false })
@@ -146,7 +163,12 @@ func TestLoRAGradientsMatchFiniteDifferences(t *testing.T) {
 }
 
 func TestSharedPrefixEqualsSeparateSequences(t *testing.T) {
-	c := tinyConfig()
+	for _, c := range []Config{tinyConfig(), tinyConfig25()} {
+		t.Run(c.Architecture(), func(t *testing.T) { testSharedPrefix(t, c) })
+	}
+}
+
+func testSharedPrefix(t *testing.T, c Config) {
 	f := newFixture(c, 13)
 	features := f.vision.Forward(f.w, f.images)
 	shared := append([]float32(nil), f.text.Forward(f.w, f.batch(features))...)

@@ -37,7 +37,7 @@ func NewTextNet(c *Config) *TextNet {
 		attention: nn.Attention{Heads: t.Heads, KVHeads: t.KVHeads, HeadDim: t.HeadDim, Scale: float32(1 / math.Sqrt(float64(t.HeadDim)))}}
 }
 
-// Rotary turns M-RoPE positions into angles: the frequencies interleave height and width with time (Qwen3-VL).
+// Rotary turns M-RoPE positions into angles: each frequency belongs to time, height or width.
 type Rotary struct {
 	frequency []float64
 	axis      []int // 0 time, 1 height, 2 width
@@ -48,10 +48,14 @@ func NewRotary(t *TextConfig) Rotary {
 	half := t.HeadDim / 2
 	r := Rotary{make([]float64, half), make([]int, half)}
 	for j := range half {
-		r.frequency[j] = math.Pow(t.RopeTheta, -float64(j)/float64(half))
-		if a := j % 3; a > 0 && j < 3*t.RopeScaling.MRopeSection[a] {
+		r.frequency[j] = math.Pow(t.Rope.Theta, -float64(j)/float64(half))
+		if a := j % 3; t.Rope.Interleaved && a > 0 && j < 3*t.Rope.MRopeSection[a] {
 			r.axis[j] = a
 		}
+	}
+	if s := t.Rope.MRopeSection; !t.Rope.Interleaved {
+		fill(r.axis[s[0]:s[0]+s[1]], 1)
+		fill(r.axis[s[0]+s[1]:], 2)
 	}
 	return r
 }
@@ -134,7 +138,7 @@ func (n *TextNet) deepstack(b *Batch, li int, y []float32) {
 	}
 }
 
-// headNorms fills a.rotated: queries and keys normalised and rotated, values copied.
+// headNorms fills a.rotated: queries and keys normalised (Qwen3-VL) and rotated, values copied.
 func (n *TextNet) headNorms(a *textActivations, l *textLayer, rows int) {
 	t, row := &n.c.Text, n.attention.Row()
 	d, half, heads := t.HeadDim, t.HeadDim/2, t.Heads+t.KVHeads

@@ -2,6 +2,7 @@ package qwenvl
 
 import (
 	"math"
+	"slices"
 
 	"github.com/trinity-lab/trinity/trainer/backend/cpu"
 	"github.com/trinity-lab/trinity/trainer/nn"
@@ -27,7 +28,9 @@ type VisionNet struct {
 	g         cpu.Gemm
 	attention nn.Attention
 	rows      int
-	groups    []nn.Group
+	images    []nn.Group // each image attends to itself
+	windows   []nn.Group // each window of an image does
+	order     []int      // row-major index of each token, in the order that brings the tokens of a window together; nil without windows
 	lookup    []positionLookup
 	patches   []float32
 	cos, sin  []float32 // [rows, headDim/2]
@@ -38,12 +41,12 @@ type VisionNet struct {
 }
 
 type visionActivations struct {
-	x, h1, mean1, inv1, qkv, out, mid, h2, mean2, inv2, fc1, tanh, act []float32
+	x, h1, mean1, inv1, qkv, out, mid, h2, mean2, inv2, fc1, saved, act []float32
 }
 
-type mergerActivations struct{ normed, mean, inv, fc1, act, out []float32 }
+type mergerActivations struct{ normed, mean, inv, fc1, act, out, ordered []float32 }
 
-type visionScratch struct{ dx, dh, dqkv, dout, dfc, dact, lora []float32 }
+type visionScratch struct{ dx, dh, dqkv, dout, dfc, dact, dordered, lora []float32 }
 
 // positionLookup are the four table rows and weights of one patch's bilinearly interpolated position.
 type positionLookup struct {
@@ -78,15 +81,19 @@ func (n *VisionNet) Forward(w *Weights, images []Image) []Features {
 		b.qkv.Forward(g, N, h1, D, qkv, 3*D, false)
 		n.rotate(qkv, false)
 		out := nn.Grow(&a.out, N*D)
-		n.attention.Forward(g, n.groups, qkv, out)
+		n.attention.Forward(g, n.groups(i), qkv, out)
 		mid := nn.Grow(&a.mid, N*D)
 		copy(mid, a.x)
 		b.proj.Forward(g, N, out, D, mid, D, true)
 		h2 := nn.Grow(&a.h2, N*D)
 		b.norm2.Forward(mid, visionEps, h2, nn.Grow(&a.mean2, N), nn.Grow(&a.inv2, N))
-		fc1, act := nn.Grow(&a.fc1, N*F), nn.Grow(&a.act, N*F)
-		b.fc1.Forward(g, N, h2, D, fc1, F, false)
-		nn.GELUTanhForward(fc1, act, nn.Grow(&a.tanh, N*F))
+		fc1, act, saved := nn.Grow(&a.fc1, N*b.fc1.Out), nn.Grow(&a.act, N*F), nn.Grow(&a.saved, N*F)
+		b.fc1.Forward(g, N, h2, D, fc1, b.fc1.Out, false)
+		if c.Gated {
+			nn.SwiGLUForward(fc1, F, act, saved)
+		} else {
+			nn.GELUTanhForward(fc1, act, saved)
+		}
 		next := &n.x
 		if i+1 < len(n.blocks) {
 			next = &n.blocks[i+1].x
@@ -101,6 +108,14 @@ func (n *VisionNet) Forward(w *Weights, images []Image) []Features {
 		deep[i] = n.mergeForward(&v.deep[i], &n.merge[1+i], n.blockOutput(c.DeepstackIndexes[i]))
 	}
 	return n.split(images, tokens, deep)
+}
+
+// groups says who attends to whom in block i.
+func (n *VisionNet) groups(i int) []nn.Group {
+	if n.c.WindowSize == 0 || slices.Contains(n.c.FullAttention, i) {
+		return n.images
+	}
+	return n.windows
 }
 
 // blockOutput is the input of the block after i.
@@ -122,7 +137,14 @@ func (n *VisionNet) mergeForward(m *merger, a *mergerActivations, x []float32) [
 	nn.GELUForward(fc1, act)
 	out := nn.Grow(&a.out, tokens*m.fc2.Out)
 	m.fc2.Forward(&n.g, tokens, act, m.fc2.In, out, m.fc2.Out, false)
-	return out
+	if n.order == nil {
+		return out
+	}
+	ordered, w := nn.Grow(&a.ordered, len(out)), m.fc2.Out
+	for i, k := range n.order {
+		copy(ordered[k*w:k*w+w], out[i*w:i*w+w])
+	}
+	return ordered
 }
 
 func (n *VisionNet) split(images []Image, tokens []float32, deep [][]float32) []Features {
@@ -161,15 +183,19 @@ func (n *VisionNet) Backward(w *Weights, dFeatures []Features, grad *Weights) {
 			}
 		}
 		a, b, gb := &n.blocks[i], &v.blocks[i], &gv.blocks[i]
-		dact, dfc, dh := nn.Grow(&s.dact, N*F), nn.Grow(&s.dfc, N*F), nn.Grow(&s.dh, N*D)
+		dact, dfc, dh := nn.Grow(&s.dact, N*F), nn.Grow(&s.dfc, N*b.fc1.Out), nn.Grow(&s.dh, N*D)
 		b.fc2.Backward(g, N, a.act, F, dx, D, dact, F, false, &gb.fc2, &s.lora)
-		nn.GELUTanhBackward(a.fc1, a.tanh, dact, dfc)
-		b.fc1.Backward(g, N, a.h2, D, dfc, F, dh, D, false, &gb.fc1, &s.lora)
+		if c.Gated {
+			nn.SwiGLUBackward(a.fc1, F, a.saved, dact, dfc)
+		} else {
+			nn.GELUTanhBackward(a.fc1, a.saved, dact, dfc)
+		}
+		b.fc1.Backward(g, N, a.h2, D, dfc, b.fc1.Out, dh, D, false, &gb.fc1, &s.lora)
 		b.norm2.Backward(a.mid, a.mean2, a.inv2, dh, dx, &gb.norm2)
 		dout, dqkv := nn.Grow(&s.dout, N*D), nn.Grow(&s.dqkv, N*3*D)
 		b.proj.Backward(g, N, a.out, D, dx, D, dout, D, false, &gb.proj, &s.lora)
 		clear(dqkv)
-		n.attention.Backward(g, n.groups, a.qkv, dout, dqkv)
+		n.attention.Backward(g, n.groups(i), a.qkv, dout, dqkv)
 		n.rotate(dqkv, true)
 		b.qkv.Backward(g, N, a.h1, D, dqkv, 3*D, dh, D, false, &gb.qkv, &s.lora)
 		b.norm1.Backward(a.x, a.mean1, a.inv1, dh, dx, &gb.norm1)
@@ -188,6 +214,13 @@ func (n *VisionNet) Backward(w *Weights, dFeatures []Features, grad *Weights) {
 // mergeBackward adds to dx, the gradient of the merger's input x.
 func (n *VisionNet) mergeBackward(m *merger, a *mergerActivations, x, dout, dx []float32, grad *merger) {
 	tokens := len(x) / m.fc1.In
+	if n.order != nil {
+		rowMajor, w := dout, m.fc2.Out
+		dout = nn.Grow(&n.scratch.dordered, len(rowMajor))
+		for i, k := range n.order {
+			copy(dout[i*w:i*w+w], rowMajor[k*w:k*w+w])
+		}
+	}
 	dact, dfc, dh := nn.Grow(&n.scratch.dact, tokens*m.fc1.Out), nn.Grow(&n.scratch.dfc, tokens*m.fc1.Out), nn.Grow(&n.scratch.dh, len(x))
 	m.fc2.Backward(&n.g, tokens, a.act, m.fc2.In, dout, m.fc2.Out, dact, m.fc2.In, false, &grad.fc2, &n.scratch.lora)
 	nn.GELUBackward(a.fc1, dact, dfc)
@@ -211,26 +244,52 @@ func (n *VisionNet) rotate(qkv []float32, back bool) {
 	}
 }
 
-// layout gathers the patches and computes positions, in merge order.
+// layout gathers the patches, window by window, and computes positions. Without windows the image is a single one, and the
+// order that of the patches: row-major over the tokens, then over the patches that a token joins.
 func (n *VisionNet) layout(images []Image) {
-	c := n.c
-	n.rows, n.groups, n.lookup, n.patches = 0, n.groups[:0], n.lookup[:0], n.patches[:0]
-	half := n.attention.HeadDim / 2
-	n.cos, n.sin = n.cos[:0], n.sin[:0]
+	c, m := n.c, n.c.SpatialMergeSize
+	n.rows, n.images, n.windows, n.lookup, n.patches = 0, n.images[:0], n.windows[:0], n.lookup[:0], n.patches[:0]
+	n.cos, n.sin, n.order = n.cos[:0], n.sin[:0], n.order[:0]
+	tokens := 0
 	for _, im := range images {
-		n.groups = append(n.groups, nn.Group{Segments: []nn.Segment{{Start: n.rows, Len: im.GridH * im.GridW}}, Full: true})
-		n.rows += im.GridH * im.GridW
-		n.patches = append(n.patches, im.Patches...)
-		rows, cols := axisPositions(im.GridH, c.positionSide()), axisPositions(im.GridW, c.positionSide())
-		m := c.SpatialMergeSize
-		for br := 0; br < im.GridH; br += m {
-			for bc := 0; bc < im.GridW; bc += m {
-				for r := br; r < br+m; r++ {
-					for q := bc; q < bc+m; q++ {
-						n.lookup = append(n.lookup, bilinear(rows[r], cols[q], c.positionSide()))
-						n.appendAngles(r, q, half)
+		h, w := im.GridH/m, im.GridW/m
+		window := nn.Group{Full: true}
+		side := max(h, w)
+		if c.WindowSize > 0 {
+			side = c.windowUnits()
+		}
+		n.images = append(n.images, nn.Group{Segments: []nn.Segment{{Start: n.rows, Len: im.GridH * im.GridW}}, Full: true})
+		for top := 0; top < h; top += side {
+			for left := 0; left < w; left += side {
+				bottom, right := min(top+side, h), min(left+side, w)
+				window.Segments = append(window.Segments, nn.Segment{Start: n.rows, Len: (bottom - top) * (right - left) * m * m})
+				for r := top; r < bottom; r++ {
+					for q := left; q < right; q++ {
+						n.appendToken(&im, r, q)
+						n.order = append(n.order, tokens+r*w+q)
 					}
 				}
+			}
+		}
+		n.windows = append(n.windows, window)
+		tokens += h * w
+	}
+	if c.WindowSize == 0 {
+		n.order = nil
+	}
+}
+
+// appendToken appends the patches that the token in row r and column q joins, and their positions.
+func (n *VisionNet) appendToken(im *Image, r, q int) {
+	m, dim, side := n.c.SpatialMergeSize, n.c.patchDim(), n.c.positionSide()
+	at := (r*(im.GridW/m) + q) * m * m * dim
+	n.patches = append(n.patches, im.Patches[at:at+m*m*dim]...)
+	n.rows += m * m
+	for row := r * m; row < (r+1)*m; row++ {
+		for col := q * m; col < (q+1)*m; col++ {
+			n.appendAngles(row, col, n.attention.HeadDim/2)
+			if side > 0 {
+				n.lookup = append(n.lookup, bilinear(newAxisPosition(row, im.GridH, side), newAxisPosition(col, im.GridW, side), side))
 			}
 		}
 	}
@@ -253,17 +312,14 @@ type axisPosition struct {
 	frac      float32
 }
 
-func axisPositions(n, side int) []axisPosition {
-	out := make([]axisPosition, n)
-	for i := range out {
-		x := float32(0)
-		if n > 1 {
-			x = float32(i) * float32(side-1) / float32(n-1)
-		}
-		low := int(x)
-		out[i] = axisPosition{low, min(low+1, side-1), x - float32(low)}
+// newAxisPosition is coordinate i of n.
+func newAxisPosition(i, n, side int) axisPosition {
+	x := float32(0)
+	if n > 1 {
+		x = float32(i) * float32(side-1) / float32(n-1)
 	}
-	return out
+	low := int(x)
+	return axisPosition{low, min(low+1, side-1), x - float32(low)}
 }
 
 func bilinear(r, q axisPosition, side int) positionLookup {

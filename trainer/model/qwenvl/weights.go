@@ -34,13 +34,14 @@ type visionWeights struct {
 }
 
 type visionBlock struct {
-	norm1, norm2        nn.LayerNorm
-	qkv, proj, fc1, fc2 nn.Linear
+	norm1, norm2        nn.Norm
+	qkv, proj, fc1, fc2 nn.Linear // fc1 of a gated block is gate and up in one
+	gate, up            nn.Linear // its parts
 }
 
 // merger joins merge² patches into one token: norm before the shuffle (main) or after it (deepstack).
 type merger struct {
-	norm     nn.LayerNorm
+	norm     nn.Norm
 	fc1, fc2 nn.Linear
 }
 
@@ -54,7 +55,8 @@ type textWeights struct {
 type textLayer struct {
 	inputNorm, postNorm, qNorm, kNorm []float32
 	qkv, o, gateUp, down              nn.Linear
-	q, k, v, gate, up                 []float32 // parts of the fused linears
+	q, k, v                           nn.Linear // parts of the fused linears
+	gate, up                          []float32
 }
 
 // Size is the number of elements.
@@ -121,9 +123,15 @@ func blank(c Config) *Weights {
 
 // derive sets what is made of tensors: fused linears and a tied head.
 func (w *Weights) derive(c Config) {
+	if c.Vision.Gated {
+		for i := range w.vision.blocks {
+			b := &w.vision.blocks[i]
+			b.fc1.W, b.fc1.B = join(b.gate.W, b.up.W), join(b.gate.B, b.up.B)
+		}
+	}
 	for i := range w.text.layers {
 		l := &w.text.layers[i]
-		l.qkv.W = join(l.q, l.k, l.v)
+		l.qkv.W, l.qkv.B = join(l.q.W, l.k.W, l.v.W), join(l.q.B, l.k.B, l.v.B)
 		l.gateUp.W = join(l.gate, l.up)
 	}
 	if c.TieWordEmbeddings {
@@ -159,28 +167,44 @@ func (w *Weights) walk(c Config, f func(name string, dst *[]float32, shape ...in
 		f(name+".weight", &l.W, out, in)
 		f(name+".bias", &l.B, out)
 	}
-	norm := func(name string, n *nn.LayerNorm, d int) {
+	norm := func(name string, n *nn.Norm, d int) {
 		f(name+".weight", &n.W, d)
-		f(name+".bias", &n.B, d)
+		if !v.Gated {
+			f(name+".bias", &n.B, d)
+		}
 	}
 	const vis = "model.visual."
 	f(vis+"patch_embed.proj.weight", &w.vision.patch.W, v.HiddenSize, v.InChannels, v.TemporalPatchSize, v.PatchSize, v.PatchSize)
-	f(vis+"patch_embed.proj.bias", &w.vision.patch.B, v.HiddenSize)
-	f(vis+"pos_embed.weight", &w.vision.position, v.PositionEmbeddings, v.HiddenSize)
+	if !v.Gated {
+		f(vis+"patch_embed.proj.bias", &w.vision.patch.B, v.HiddenSize)
+		f(vis+"pos_embed.weight", &w.vision.position, v.PositionEmbeddings, v.HiddenSize)
+	}
 	for i := range w.vision.blocks {
 		b, p := &w.vision.blocks[i], fmt.Sprintf("%sblocks.%d.", vis, i)
 		norm(p+"norm1", &b.norm1, v.HiddenSize)
 		norm(p+"norm2", &b.norm2, v.HiddenSize)
 		linear(p+"attn.qkv", &b.qkv, 3*v.HiddenSize, v.HiddenSize)
 		linear(p+"attn.proj", &b.proj, v.HiddenSize, v.HiddenSize)
+		if v.Gated {
+			f(p+"mlp.gate_proj.weight", &b.gate.W, v.IntermediateSize, v.HiddenSize)
+			f(p+"mlp.up_proj.weight", &b.up.W, v.IntermediateSize, v.HiddenSize)
+			f(p+"mlp.gate_proj.bias", &b.gate.B, v.IntermediateSize)
+			f(p+"mlp.up_proj.bias", &b.up.B, v.IntermediateSize)
+			linear(p+"mlp.down_proj", &b.fc2, v.HiddenSize, v.IntermediateSize)
+			continue
+		}
 		linear(p+"mlp.linear_fc1", &b.fc1, v.IntermediateSize, v.HiddenSize)
 		linear(p+"mlp.linear_fc2", &b.fc2, v.HiddenSize, v.IntermediateSize)
 	}
 	merged := v.HiddenSize * v.SpatialMergeSize * v.SpatialMergeSize
+	normName, fc1, fc2 := "norm", "linear_fc1", "linear_fc2"
+	if v.Gated {
+		normName, fc1, fc2 = "ln_q", "mlp.0", "mlp.2"
+	}
 	merge := func(p string, m *merger, normed int) {
-		norm(p+"norm", &m.norm, normed)
-		linear(p+"linear_fc1", &m.fc1, merged, merged)
-		linear(p+"linear_fc2", &m.fc2, v.OutHiddenSize, merged)
+		norm(p+normName, &m.norm, normed)
+		linear(p+fc1, &m.fc1, merged, merged)
+		linear(p+fc2, &m.fc2, v.OutHiddenSize, merged)
 	}
 	merge(vis+"merger.", &w.vision.merger, v.HiddenSize)
 	for i := range w.vision.deep {
@@ -191,11 +215,17 @@ func (w *Weights) walk(c Config, f func(name string, dst *[]float32, shape ...in
 	for i := range w.text.layers {
 		l, p := &w.text.layers[i], fmt.Sprintf("%slayers.%d.", lang, i)
 		f(p+"input_layernorm.weight", &l.inputNorm, t.HiddenSize)
-		f(p+"self_attn.q_proj.weight", &l.q, t.Heads*t.HeadDim, t.HiddenSize)
-		f(p+"self_attn.k_proj.weight", &l.k, t.KVHeads*t.HeadDim, t.HiddenSize)
-		f(p+"self_attn.v_proj.weight", &l.v, t.KVHeads*t.HeadDim, t.HiddenSize)
-		f(p+"self_attn.q_norm.weight", &l.qNorm, t.HeadDim)
-		f(p+"self_attn.k_norm.weight", &l.kNorm, t.HeadDim)
+		f(p+"self_attn.q_proj.weight", &l.q.W, t.Heads*t.HeadDim, t.HiddenSize)
+		f(p+"self_attn.k_proj.weight", &l.k.W, t.KVHeads*t.HeadDim, t.HiddenSize)
+		f(p+"self_attn.v_proj.weight", &l.v.W, t.KVHeads*t.HeadDim, t.HiddenSize)
+		if t.Biased {
+			f(p+"self_attn.q_proj.bias", &l.q.B, t.Heads*t.HeadDim)
+			f(p+"self_attn.k_proj.bias", &l.k.B, t.KVHeads*t.HeadDim)
+			f(p+"self_attn.v_proj.bias", &l.v.B, t.KVHeads*t.HeadDim)
+		} else {
+			f(p+"self_attn.q_norm.weight", &l.qNorm, t.HeadDim)
+			f(p+"self_attn.k_norm.weight", &l.kNorm, t.HeadDim)
+		}
 		f(p+"self_attn.o_proj.weight", &l.o.W, t.HiddenSize, t.Heads*t.HeadDim)
 		f(p+"post_attention_layernorm.weight", &l.postNorm, t.HiddenSize)
 		f(p+"mlp.gate_proj.weight", &l.gate, t.IntermediateSize, t.HiddenSize)
@@ -216,7 +246,7 @@ func (w *Weights) setSizes(c Config) {
 		b := &w.vision.blocks[i]
 		set(&b.qkv, 3*v.HiddenSize, v.HiddenSize)
 		set(&b.proj, v.HiddenSize, v.HiddenSize)
-		set(&b.fc1, v.IntermediateSize, v.HiddenSize)
+		set(&b.fc1, v.fc1Width(), v.HiddenSize)
 		set(&b.fc2, v.HiddenSize, v.IntermediateSize)
 	}
 	merged := v.HiddenSize * v.SpatialMergeSize * v.SpatialMergeSize
@@ -251,8 +281,8 @@ func Decayed(name string, shape []int) bool {
 	return len(shape) > 1 && !strings.Contains(name, "embed_tokens") && !strings.Contains(name, "pos_embed")
 }
 
-// Initialise draws weights for training a small model from scratch. Residual outputs are scaled by 1/sqrt(2 layers); a white
-// patch (+1 in every channel) starts near zero, so that ink is what tokens carry.
+// Initialise draws weights for training a small model from scratch. Residual outputs are scaled by 1/sqrt(2 layers); where
+// the patch embedding has a bias, a white patch (+1 in every channel) starts near zero, so that ink is what tokens carry.
 func (w *Weights) Initialise(c Config, rng *rand.Rand) {
 	normal := func(x []float32, sd float64) {
 		for i := range x {
@@ -265,7 +295,7 @@ func (w *Weights) Initialise(c Config, rng *rand.Rand) {
 			fanIn = c.Vision.patchDim()
 		}
 		residual := strings.Contains(t.Name, "o_proj") || strings.Contains(t.Name, "down_proj")
-		residualVision := strings.Contains(t.Name, "attn.proj") || strings.Contains(t.Name, "blocks") && strings.Contains(t.Name, "linear_fc2")
+		residualVision := strings.Contains(t.Name, "attn.proj") || strings.Contains(t.Name, "blocks") && (strings.Contains(t.Name, "linear_fc2") || residual)
 		switch sd := 1 / math.Sqrt(float64(fanIn)); {
 		case strings.HasSuffix(t.Name, "bias"):
 			clear(t.Data)
@@ -275,10 +305,10 @@ func (w *Weights) Initialise(c Config, rng *rand.Rand) {
 			normal(t.Data, 0.4)
 		case strings.Contains(t.Name, "pos_embed"):
 			normal(t.Data, 0.3)
-		case residual:
-			normal(t.Data, sd/math.Sqrt(float64(2*c.Text.Layers)))
 		case residualVision:
 			normal(t.Data, sd/math.Sqrt(float64(2*c.Vision.Depth)))
+		case residual:
+			normal(t.Data, sd/math.Sqrt(float64(2*c.Text.Layers)))
 		default:
 			normal(t.Data, sd)
 		}
@@ -291,7 +321,7 @@ func (w *Weights) Initialise(c Config, rng *rand.Rand) {
 	}
 }
 
-func fill(x []float32, v float32) {
+func fill[T any](x []T, v T) {
 	for i := range x {
 		x[i] = v
 	}
