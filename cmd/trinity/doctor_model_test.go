@@ -58,6 +58,21 @@ func TestDoctorCountsQwen3VL8B(t *testing.T) {
 	}
 }
 
+// The counts of the released Qwen2.5-VL checkpoints are those of transformers' models.
+func TestDoctorCountsQwen25VL(t *testing.T) {
+	for dir, want := range map[string]checkpointReport{
+		"testdata/qwen2.5-vl-7b": {Parameters: map[string]int{"vision": 631_975_680, "merger": 44_574_464, "text": 7_070_619_136, "head": 544_997_376, "total": 8_292_166_656},
+			Train: trainReport{Mode: "lora", Rank: 32, Trainable: 80_740_352}},
+		"testdata/qwen2.5-vl-3b": {Parameters: map[string]int{"vision": 631_975_680, "merger": 36_708_608, "text": 3_085_938_688, "head": 0, "total": 3_754_622_976}, // tied
+			Train: trainReport{Mode: "lora", Rank: 32, Trainable: 59_867_136}},
+	} {
+		r, _ := inspectModel(t, 0, "--model", dir, "--from", "trinity-qwen2.5-vl-7b", "--rank", "32")
+		require.Equal(t, "Qwen2.5-VL", r.Architecture)
+		require.Equal(t, want.Parameters, r.Parameters)
+		require.Equal(t, want.Train, r.Train)
+	}
+}
+
 func TestDoctorLooksAtTheFiles(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.CopyFS(dir, configs.Models))

@@ -1,5 +1,8 @@
-// Package qwenvl is the Qwen-VL architecture, forward and backward: a vision transformer with a patch merger, deepstack
-// features, and a grouped-query decoder with multimodal rotary positions. The backward passes are written by hand.
+// Package qwenvl is the Qwen-VL architecture, forward and backward: a vision transformer with a patch merger, and a
+// grouped-query decoder with multimodal rotary positions. The backward passes are written by hand.
+//
+// Qwen2.5-VL and Qwen3-VL are one model: where a family has no such weight (biases of queries, norms of heads, a table of
+// positions, deepstack mergers), the weight is nil and its step does nothing.
 package qwenvl
 
 import (

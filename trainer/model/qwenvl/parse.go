@@ -79,7 +79,7 @@ func ParseConfig(b []byte) (Config, error) {
 	}
 	var errs []error
 	if d.Quantization != nil {
-		errs = append(errs, fmt.Errorf("quantization_config is set; supported: weights in bfloat16, float16 or float32 without it"))
+		errs = append(errs, errors.New("quantization_config is set; supported: weights in bfloat16, float16 or float32, without it"))
 	}
 	c.Text, c.Vision = t.config(older, &errs), d.Vision.config(older, &errs)
 	if err := errors.Join(errs...); err != nil {
@@ -97,9 +97,6 @@ func (t *textDocument) config(older bool, errs *[]error) TextConfig {
 	}
 	c := t.TextConfig
 	c.Biased = older
-	if c.KVHeads == 0 {
-		c.KVHeads = c.Heads
-	}
 	if older && c.Heads > 0 {
 		refuse(c.HiddenSize%c.Heads != 0, "num_attention_heads is %d; it must divide hidden_size, %d", c.Heads, c.HiddenSize)
 		refuse(c.HeadDim != 0 && c.HeadDim != c.HiddenSize/c.Heads, "head_dim is %d; Qwen2.5-VL's is hidden_size/num_attention_heads = %d", c.HeadDim, c.HiddenSize/c.Heads)
@@ -167,8 +164,8 @@ func (v *visionDocument) config(older bool, errs *[]error) VisionConfig {
 			c.InChannels = n
 		}
 	}
-	if older && c.TemporalPatchSize == 0 {
-		c.TemporalPatchSize = 2
+	if older && c.FullAttention == nil {
+		*errs = append(*errs, errors.New("vision_config.fullatt_block_indexes is missing; it lists the blocks that attend over the whole image, or none: []"))
 	}
 	if r := v.RopeParameters; r != nil {
 		if kind := r.kind("axial"); kind != "axial" {
