@@ -86,7 +86,12 @@ const (
 	visionTheta = 1e4
 	maxHeadDim  = 256 // of the decoder; every released checkpoint has 128
 
-	maxSize, maxLayers, maxSide = 1 << 24, 1 << 10, 1 << 10 // above any model's; products of sizes within them are ints
+	// Above any model's. Within them, the number of weights is an int.
+	maxRows   = 1 << 24
+	maxSize   = 1 << 16
+	maxLayers = 1 << 10
+	maxMerge  = 1 << 4
+	maxPatch  = 1 << 6
 )
 
 // LoadConfig reads and validates a config.json. Unsupported values are refused with the field's name.
@@ -110,12 +115,12 @@ func (c *Config) Validate() error {
 		name   string
 		n, max int
 	}{
-		{"text_config.vocab_size", t.VocabSize, maxSize}, {"text_config.hidden_size", t.HiddenSize, maxSize}, {"text_config.intermediate_size", t.IntermediateSize, maxSize},
+		{"text_config.vocab_size", t.VocabSize, maxRows}, {"text_config.hidden_size", t.HiddenSize, maxSize}, {"text_config.intermediate_size", t.IntermediateSize, maxRows},
 		{"text_config.num_hidden_layers", t.Layers, maxLayers}, {"text_config.num_attention_heads", t.Heads, maxSize}, {"text_config.num_key_value_heads", t.KVHeads, maxSize},
 		{"text_config.head_dim", t.HeadDim, maxSize}, {"vision_config.depth", v.Depth, maxLayers}, {"vision_config.hidden_size", v.HiddenSize, maxSize},
-		{"vision_config.intermediate_size", v.IntermediateSize, maxSize}, {"vision_config.num_heads", v.Heads, maxSize}, {"vision_config.in_channels", v.InChannels, maxSide},
-		{"vision_config.patch_size", v.PatchSize, maxSide}, {"vision_config.temporal_patch_size", v.TemporalPatchSize, maxSide},
-		{"vision_config.spatial_merge_size", v.SpatialMergeSize, maxSide}, {"vision_config.out_hidden_size", v.OutHiddenSize, maxSize},
+		{"vision_config.intermediate_size", v.IntermediateSize, maxRows}, {"vision_config.num_heads", v.Heads, maxSize}, {"vision_config.in_channels", v.InChannels, maxPatch},
+		{"vision_config.patch_size", v.PatchSize, maxPatch}, {"vision_config.temporal_patch_size", v.TemporalPatchSize, maxPatch},
+		{"vision_config.spatial_merge_size", v.SpatialMergeSize, maxMerge}, {"vision_config.out_hidden_size", v.OutHiddenSize, maxSize},
 	} {
 		if f.n < 1 || f.n > f.max {
 			errs = append(errs, fmt.Errorf("%s is %d; use a size of 1 to %d", f.name, f.n, f.max))
@@ -177,7 +182,7 @@ func (v *VisionConfig) validate(t *TextConfig) error {
 	refuse(v.WindowSize != 0, "window_size is %d; Qwen3-VL has no windows", v.WindowSize)
 	refuse(len(v.FullAttention) > 0, "fullatt_block_indexes is %v; Qwen3-VL attends over the whole image in every block", v.FullAttention)
 	side := v.positionSide()
-	refuse(v.PositionEmbeddings < 1 || v.PositionEmbeddings > maxSize || side*side != v.PositionEmbeddings, "num_position_embeddings is %d; it must be a positive square", v.PositionEmbeddings)
+	refuse(v.PositionEmbeddings < 1 || v.PositionEmbeddings > maxRows || side*side != v.PositionEmbeddings, "num_position_embeddings is %d; it must be a positive square", v.PositionEmbeddings)
 	return errors.Join(errs...)
 }
 
@@ -197,7 +202,7 @@ func (v *VisionConfig) windowUnits() int { return v.WindowSize / (v.PatchSize * 
 // positionSide is the side of the square table of learned positions.
 func (v *VisionConfig) positionSide() int {
 	n := 0
-	for n*n < min(v.PositionEmbeddings, maxSize) {
+	for n*n < min(v.PositionEmbeddings, maxRows) {
 		n++
 	}
 	return n

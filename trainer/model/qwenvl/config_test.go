@@ -172,8 +172,11 @@ func FuzzConfig(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if c, err := ParseConfig(b); err == nil {
+			total := 0
 			for _, x := range Layout(c) {
 				require.Positive(t, x.Size(), x.Name)
+				total += x.Size()
+				require.Positive(t, total)
 			}
 		}
 	})
