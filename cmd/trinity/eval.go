@@ -30,7 +30,7 @@ func (v *evalCmd) Run(c *Context) error {
 	}
 	defer e.Close()
 	bar := progressBar{out: c.Stderr}
-	r, err := eval.Measure(c.Ctx, e, eval.Options{Figures: v.Figures, Seed: v.Seed, Temperature: v.Temperature, Verifier: v.Verifier, MaxTokens: 128,
+	r, err := eval.Measure(c.Ctx, e, eval.Options{Figures: v.Figures, Seed: v.Seed, Temperature: v.Temperature, Verifier: v.Verifier, MaxTokens: 160,
 		Progress: func(done, total int) { bar.show(done, total, "figures") }})
 	bar.end()
 	if err != nil {

@@ -114,7 +114,7 @@ func TestMeasureGivesThePerfectModelFullMarks(t *testing.T) {
 	require.Equal(t, 4*60, screened)
 
 	table := r.Markdown()
-	require.Contains(t, table, "| Which {n} is closest to the mean? | 4 | 100% | 0% | 0% |")
+	require.Contains(t, table, "| What is the median of the {s}? | 4 | 100% | 0% | 0% |")
 	require.Contains(t, table, "| Solver, level 4 | 100.0% |")
 	b, err := json.Marshal(r)
 	require.NoError(t, err)

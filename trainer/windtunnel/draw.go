@@ -10,13 +10,13 @@ import (
 // Weights are the relative frequencies of the question forms.
 type Weights [forms]float64
 
-// DefaultWeights lean towards single- and multi-step questions.
+// DefaultWeights give every form its share, and more to those whose chains are long or that have many wordings.
 func DefaultWeights() Weights {
 	return Weights{
 		AskValue: 3, AskColor: 1, AskLetter: 1, AskCount: 1, AskColumn: 1,
 		AskSum: 3, AskDifference: 2.5, AskLargest: 2, AskSmallest: 2, AskCompare: 1.5, AskAbove: 1.5,
-		AskSum3: 2, AskRange: 1.5, AskLarger: 1.5, AskTogether: 1.5, AskSecond: 1.2, AskTotal: 1.5,
-		AskClosest: 0.8, AskAboveMean: 0.8, AskMedian: 0.8, AskThird: 0.8,
+		AskSum3: 2, AskRange: 1.5, AskLarger: 1.5, AskTogether: 1.5, AskSecond: 2, AskTotal: 1.5,
+		AskAboveMean: 2, AskMedian: 2, AskThird: 2,
 	}
 }
 
@@ -156,7 +156,7 @@ func (s Scene) answerClass(q Question) byte {
 	switch q.Form {
 	case AskColor:
 		return 'n'
-	case AskLargest, AskSmallest, AskSecond, AskThird, AskClosest:
+	case AskLargest, AskSmallest, AskSecond, AskThird:
 		if s.Kind == Scatter {
 			return 'n'
 		}

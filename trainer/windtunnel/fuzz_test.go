@@ -12,7 +12,7 @@ import (
 // FuzzModelText feeds what a model may say to every function that takes its text.
 func FuzzModelText(f *testing.F) {
 	f.Add("What is the sum of bar A and bar B?", "A 4. B 3. 4+3=7.", uint64(1))
-	f.Add("Which dot is closest to the mean?", "red 4. blue 7, sum 11. 11/2=5.5. closest red.", uint64(2))
+	f.Add("How many dots are above the mean?", "red 4. blue 7, sum 11. 11/2=5.5. red 4<5.5, 0. blue 7>5.5, 1.", uint64(2))
 	f.Add("What is the median of the points?", "order A 4, B 3. middle 4+3=7.", uint64(3))
 	f.Add("How many rows are above 3?", "A 7>3, 1. There are no bars. -1. 007.", uint64(4))
 	tables := testTables(f)

@@ -143,7 +143,7 @@ func (g *grader) match(st statement) int {
 		switch st.kind {
 		case fact:
 			near = c.head == st.head && factClass(c.value) == factClass(st.value)
-			exact = near && (c.tail == "") == (st.tail == "")
+			exact = near && tailClass(c.tail) == tailClass(st.tail)
 		case sum:
 			near = operator(c.head) == operator(st.head)
 			exact = near && sameOperands(c.head, st.head)
@@ -177,4 +177,15 @@ func sameOperands(a, b string) bool {
 	}
 	x, y, _ := strings.Cut(b, "+")
 	return a == y+"+"+x
+}
+
+// tailClass tells the running states of a fact apart: none, a comparison, or anything carried along.
+func tailClass(tail string) byte {
+	switch {
+	case tail == "":
+		return 0
+	case strings.IndexByte("<=>", tail[0]) >= 0:
+		return 'c'
+	}
+	return 'r'
 }

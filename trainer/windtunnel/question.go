@@ -30,8 +30,7 @@ const (
 	AskSecond
 	AskTotal
 
-	AskClosest // level 4: the question must first be put another way
-	AskAboveMean
+	AskAboveMean // level 4: the question must first be put another way
 	AskMedian
 	AskThird
 	forms
@@ -56,13 +55,12 @@ var templates = [forms]string{
 	AskTogether:   "How much larger are {1} and {2} together than {3}?",
 	AskSecond:     "Which {n} has the second largest value?",
 	AskTotal:      "What is the total of the {s}?",
-	AskClosest:    "Which {n} is closest to the mean?",
 	AskAboveMean:  "How many {s} are above the mean?",
 	AskMedian:     "What is the median of the {s}?",
 	AskThird:      "Which {n} is largest when the top two are left out?",
 }
 
-var levels = [forms]int{1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4, 4}
+var levels = [forms]int{1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4}
 
 var difficulties = [5]float64{0, 0.1, 0.4, 0.7, 1.0}
 
@@ -95,7 +93,7 @@ type Question struct {
 	Number int // 1..MaxValue-1
 }
 
-// String is the form's template, such as "Which {n} is closest to the mean?".
+// String is the form's template, such as "What is the median of the {s}?".
 func (f Form) String() string { return templates[f] }
 
 // Level is 1..4 (F.3: observable, single-step, multi-step, conceptual).

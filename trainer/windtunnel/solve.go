@@ -64,10 +64,10 @@ func (v *solver) solve(q Question) string {
 	switch q.Form {
 	case AskColor, AskLetter, AskCount, AskColumn:
 		return v.look(q, refs[0])
-	case AskLargest, AskSmallest, AskRange, AskTotal, AskClosest, AskAboveMean:
+	case AskLargest, AskSmallest, AskRange, AskTotal, AskAboveMean:
 		return v.run(q.Form)
 	case AskAbove:
-		return v.tally(q.Number)
+		return v.tally(10 * q.Number)
 	case AskSecond, AskThird, AskMedian:
 		return v.rank(q.Form)
 	}
@@ -136,7 +136,7 @@ func (v *solver) combine(q Question, refs [3]Entity) string {
 		}
 		return v.refuse("No single largest")
 	case AskLarger:
-		return v.tally(x[0])
+		return v.tally(10 * x[0])
 	}
 	return strconv.Itoa(x[0])
 }
@@ -164,14 +164,14 @@ func (v *solver) excess(a, b int) string {
 	return v.calculate(a, '-', b)
 }
 
-// tally counts the entities above a value, with a running count: "A 7>4, 1".
+// tally counts the entities above a number of tenths, with a running count: "A 7>4.5, 1".
 func (v *solver) tally(threshold int) string {
 	n := 0
 	for _, e := range v.Entities {
-		if e.Value > threshold {
+		if 10*e.Value > threshold {
 			n++
 		}
-		tail := fmt.Sprintf("%s%d, %d", relationSign(e.Value, threshold), threshold, n)
+		tail := fmt.Sprintf("%s%s, %d", relationSign(10*e.Value, threshold), tenths(threshold), n)
 		v.say(statement{fact, e.Name(), strconv.Itoa(e.Value), tail})
 	}
 	return strconv.Itoa(n)
@@ -215,8 +215,11 @@ func (v *solver) run(f Form) string {
 		return v.calculate(hi, '-', lo)
 	case AskTotal:
 		return strconv.Itoa(total)
-	case AskClosest, AskAboveMean:
-		return v.mean(f, total)
+	case AskAboveMean:
+		n := len(v.Entities)
+		mean := rounded(total, n)
+		v.say(statement{kind: sum, head: fmt.Sprintf("%d/%d", total, n), value: tenths(mean)})
+		return v.tally(mean)
 	}
 	if tied {
 		return v.refuse("No single %s", map[Form]string{AskLargest: "largest", AskSmallest: "smallest"}[f])
@@ -224,42 +227,16 @@ func (v *solver) run(f Form) string {
 	return best.Name()
 }
 
-// tenths writes a/b rounded half up to one decimal, without a trailing ".0".
-func tenths(a, b int) string {
-	t := (a*20 + b) / (2 * b)
+// rounded is a/b in tenths, rounded half up. For b of at most MaxEntities it equals a whole number only where a/b is one, so that comparing values with a mean in
+// tenths is exact.
+func rounded(a, b int) int { return (a*20 + b) / (2 * b) }
+
+// tenths writes a number of tenths, without a trailing ".0".
+func tenths(t int) string {
 	if t%10 == 0 {
 		return strconv.Itoa(t / 10)
 	}
 	return fmt.Sprintf("%d.%d", t/10, t%10)
-}
-
-// mean compares n*value with the total, so that rounding plays no part.
-func (v *solver) mean(f Form, total int) string {
-	n := len(v.Entities)
-	v.say(statement{kind: sum, head: fmt.Sprintf("%d/%d", total, n), value: tenths(total, n)})
-	var above, closest []Entity
-	best := -1
-	for _, e := range v.Entities {
-		d := e.Value*n - total
-		if d > 0 {
-			above = append(above, e)
-		}
-		d = max(d, -d)
-		if best < 0 || d < best {
-			best, closest = d, nil
-		}
-		if d == best {
-			closest = append(closest, e)
-		}
-	}
-	if f == AskAboveMean {
-		return v.enumerate("above", above)
-	}
-	if len(closest) > 1 {
-		return v.refuse("No single closest")
-	}
-	v.say(statement{kind: verdict, head: "closest", value: closest[0].Name()})
-	return closest[0].Name()
 }
 
 // rank reads every entity and then lists them from the largest down.
@@ -286,8 +263,8 @@ func (v *solver) rank(f Form) string {
 	case f == AskMedian:
 		a, b := o[n/2-1].Value, o[n/2].Value
 		v.say(statement{kind: sum, head: fmt.Sprintf("middle %d+%d", a, b), value: strconv.Itoa(a + b)})
-		v.say(statement{kind: sum, head: fmt.Sprintf("%d/2", a+b), value: tenths(a+b, 2)})
-		return tenths(a+b, 2)
+		v.say(statement{kind: sum, head: fmt.Sprintf("%d/2", a+b), value: tenths(rounded(a+b, 2))})
+		return tenths(rounded(a+b, 2))
 	}
 	word, k := "second", 1
 	if f == AskThird {

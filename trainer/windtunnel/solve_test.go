@@ -124,8 +124,6 @@ func bruteForce(s Scene, q Question) string {
 		return only(func(e Entity) float64 { return float64(e.Value) })
 	case AskSmallest:
 		return only(func(e Entity) float64 { return -float64(e.Value) })
-	case AskClosest:
-		return only(func(e Entity) float64 { return -math.Abs(float64(e.Value) - mean) })
 	case AskCompare:
 		i := 0
 		if picked[1].Value > picked[0].Value {
@@ -223,8 +221,7 @@ func TestSolveExamples(t *testing.T) {
 		{"How much larger are bar A and bar B together than bar C?", "A 4. B 7. C 2. 4+7=11. 11>2. 11-2=9.", "9"},
 		{"Which bar has the second largest value?", "A 4. B 7. C 2. D 7. order B 7, D 7, A 4, C 2. No single second.", NoAnswer},
 		{"Which bar is largest when the top two are left out?", "A 4. B 7. C 2. D 7. order B 7, D 7, A 4, C 2. third A.", "A"},
-		{"Which bar is closest to the mean?", "A 4. B 7, sum 11. C 2, sum 13. D 7, sum 20. 20/4=5. closest A.", "A"},
-		{"How many bars are above the mean?", "A 4. B 7, sum 11. C 2, sum 13. D 7, sum 20. 20/4=5. above B 1, D 2.", "2"},
+		{"How many bars are above the mean?", "A 4. B 7, sum 11. C 2, sum 13. D 7, sum 20. 20/4=5. A 4<5, 0. B 7>5, 1. C 2<5, 1. D 7>5, 2.", "2"},
 		{"What is the median of the bars?", "A 4. B 7. C 2. D 7. order B 7, D 7, A 4, C 2. middle 7+4=11. 11/2=5.5.", "5.5"},
 		{"What is the value of bar F?", "There is no bar F.", NoAnswer},
 		{"Which bar is purple?", "There is no purple bar.", NoAnswer},

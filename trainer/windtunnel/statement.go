@@ -12,8 +12,8 @@ const (
 	fact     statementKind = iota // "A 4", "A red", "red A", "red column 3", with a running state "B 7, max B 7"
 	sum                           // any arithmetic: "4+3=7", "middle 5+4=9"
 	relation                      // "7>4"
-	list                          // "count A 1, B 2", "above B 1", "order B 7, A 4"
-	verdict                       // "second A", "third A", "closest A", "middle 4"
+	list                          // "count A 1, B 2", "order B 7, A 4"
+	verdict                       // "second A", "third A", "middle 4"
 	refusal                       // "There is no red bar", "Not larger", "No single largest"
 	bare                          // an answer alone: "7"
 )
@@ -57,13 +57,13 @@ const (
 
 var (
 	factPattern = regexp.MustCompile(`^(` + namePattern + `) (` + numberPattern + `|` + namePattern + `|column \d)` +
-		`(, (?:max|min) ` + namePattern + ` \d+|, (?:tie|sum) ` + numberPattern + `|, \d to \d|[<>=]` + numberPattern + `, \d)?$`)
+		`(, (?:max|min) ` + namePattern + ` \d+|, (?:tie|sum) ` + numberPattern + `|, \d to \d|[<>=]` + numberPattern + `(?:\.\d)?, \d)?$`)
 	sumPattern      = regexp.MustCompile(`^((?:middle )?` + numberPattern + `[-+/]` + numberPattern + `)=(` + numberPattern + `(?:\.\d)?)$`)
 	relationPattern = regexp.MustCompile(`^` + numberPattern + `[<>=]` + numberPattern + `$`)
-	listPattern     = regexp.MustCompile(`^(count|above|order) (` + namePattern + ` \d{1,2}(?:, ` + namePattern + ` \d{1,2}){0,7})$`)
-	verdictPattern  = regexp.MustCompile(`^(second|third|closest|middle) (` + namePattern + `|\d{1,2})$`)
+	listPattern     = regexp.MustCompile(`^(count|order) (` + namePattern + ` \d{1,2}(?:, ` + namePattern + ` \d{1,2}){0,7})$`)
+	verdictPattern  = regexp.MustCompile(`^(second|third|middle) (` + namePattern + `|\d{1,2})$`)
 	refusalPattern  = regexp.MustCompile(`^(?:There is no (?:` + colorPattern + ` (?:bar|point|dot|row)|(?:bar|point|dot|row) [A-F])` +
-		`|There are no (?:bars|points|dots|rows|letters)|Not larger|No single (?:largest|smallest|second|third|closest))$`)
+		`|There are no (?:bars|points|dots|rows|letters)|Not larger|No single (?:largest|smallest|second|third))$`)
 	barePattern = regexp.MustCompile(`^(?:` + namePattern + `|` + numberPattern + `(?:\.\d)?)$`)
 )
 

@@ -153,6 +153,9 @@ func TestGradeReasoning(t *testing.T) {
 		{"How many bars are there?", "count A 1, B 2.", .25, "count A 1, B 2, C 3 misread."},
 		{"What is the median of the bars?", "A 4. B 3. C 7. order C 7, B 3, A 4. middle 3.", .25, "A 4 said 4. B 3 said 3. C 7 said 7. order C 7, A 4, B 3 error."},
 		{"How many bars are above 3?", "A 4>3, 1. B 3=3, 1. C 7>3, 2.", 1, "A 4 said 4>3, 1. B 3 said 3=3, 1. C 7 said 7>3, 2. explicit."},
+		{"How many bars are above the mean?", "14/3=4.7. A 4<4.7, 0. B 3<4.7, 0. C 7>4.7, 1.", .5,
+			"14/3=4.7 said 4.7. A 4 said 4<4.7, 0. B 3 said 3<4.7, 0. C 7 said 7>4.7, 1. shortcut."},
+		{"How many bars are above the mean?", "A 4<4.7, 0. B 3<4.7, 0. C 7<4.7, 0.", .25, "A 4 said 4<4.7, 0. B 3 said 3<4.7, 0. C 7 said 7>4.7, 1 error."},
 	} {
 		score, justification, ok := s.GradeReasoning(c.question, c.reasoning)
 		require.True(t, ok, c.reasoning)
@@ -308,7 +311,7 @@ func TestTokenLengths(t *testing.T) {
 	}
 	for _, role := range []string{RoleRead, RoleLook, RoleQuestioner, RoleSolver, RoleScreening, RoleReasoning, RoleEquivalence, RoleDispute} {
 		t.Logf("%-12s prompt %s; completion %s: %s", role, summary(prompts[role]), summary(completions[role]), longest[role])
-		require.LessOrEqual(t, slices.Max(completions[role]), 96, longest[role])
+		require.LessOrEqual(t, slices.Max(completions[role]), 160, longest[role])
 	}
 	t.Logf("vocabulary %d", tok.VocabSize())
 }

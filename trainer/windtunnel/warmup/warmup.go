@@ -291,7 +291,7 @@ func (r *run) addOnPolicy(ctx context.Context, first int) error {
 	var requests []engine.Request
 	var about []*figure
 	questions := map[int]string{}
-	sampling := spec.SamplingConfig{Temperature: 1, TopP: 1, MaxTokens: 96}
+	sampling := spec.SamplingConfig{Temperature: 1, TopP: 1, MaxTokens: 160}
 	for i := range r.figures {
 		f := &r.figures[i]
 		if err := r.engine.LoadImage(ctx, f.key, f.png); err != nil {
