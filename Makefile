@@ -53,7 +53,7 @@ golden: need-go ## make the tests' reference files anew with Pillow, transformer
 	bin/golden/bin/pip install --quiet numpy pillow==13.0.0 tokenizers==0.23.3 safetensors==0.8.0 \
 		transformers==5.25.0 torch==2.9.1 torchvision==0.24.1
 	$(GO) test ./trainer/tokenizer -run TestTrainedMatchesReference -update
-	for d in imageproc tokenizer safetensors; do (cd trainer/$$d/testdata && ../../../bin/golden/bin/python make.py) || exit 1; done
+	for d in imageproc tokenizer safetensors jinja engine/local; do (cd trainer/$$d/testdata && $(CURDIR)/bin/golden/bin/python make.py) || exit 1; done
 
 clean: ## remove what was built; runs and databases stay
 	rm -rf bin

@@ -26,6 +26,7 @@ type Tokenizer struct {
 	tokens       []token          // by id; gaps are empty
 
 	all, plain stages
+	special    *matcher
 
 	mu    sync.RWMutex
 	cache map[string][]int32
@@ -185,6 +186,13 @@ func (t *Tokenizer) addMatchers(added []addedToken) {
 			plain[stage] = append(plain[stage], literal{text, a.ID})
 		}
 	}
+	var special []literal
+	for _, a := range added {
+		if a.Special {
+			special = append(special, literal{a.Content, a.ID})
+		}
+	}
+	t.special = newMatcher(special)
 	t.all = stages{newMatcher(all[0]), newMatcher(all[1])}
 	t.plain = stages{newMatcher(plain[0]), newMatcher(plain[1])}
 }
@@ -197,6 +205,12 @@ func (t *Tokenizer) Encode(text string) []int32 { return t.encode(text, t.all) }
 // becomes the tokens of its bytes, so no special id is ever returned. Other
 // added tokens (such as <think>) are recognised.
 func (t *Tokenizer) EncodePlain(text string) []int32 { return t.encode(text, t.plain) }
+
+// CutSpecial takes a template's text apart at the spellings of special tokens: it calls text for every stretch
+// between them and token for each, in their order.
+func (t *Tokenizer) CutSpecial(template string, text func(string), token func(int32)) {
+	t.special.cut(template, text, token)
+}
 
 func (t *Tokenizer) encode(text string, s stages) []int32 {
 	var out []int32

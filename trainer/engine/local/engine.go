@@ -5,6 +5,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,6 +55,9 @@ type Engine struct {
 	processor imageproc.Config
 	tokens    *tokenizer.Tokenizer
 	template  template
+	// templateFile is where the chat template was found; empty: the default one.
+	templateFile string
+	defaults     Defaults
 
 	policy, verifier *qwenvl.Weights
 	base             *qwenvl.Weights // the checkpoint's weights, its Flat those that are averaged: the base of the adapters and of the delta
@@ -89,7 +93,8 @@ func newEngine(dir string, opts Options) *Engine {
 	return &Engine{dir: dir, opts: opts, images: map[string]*picture{}, frozenVision: opts.Model.FreezeVision || opts.Model.Train != "full"}
 }
 
-// Open loads the checkpoint in dir (config.json, tokenizer.json, preprocessor_config.json, *.safetensors).
+// Open loads the checkpoint in dir (config.json, tokenizer.json, preprocessor_config.json, *.safetensors; its chat template and
+// generation_config.json where it has them).
 func Open(dir string, opts Options) (*Engine, error) {
 	e := newEngine(dir, opts)
 	for _, p := range e.parts() {
@@ -111,7 +116,7 @@ func Open(dir string, opts Options) (*Engine, error) {
 	if threads == 0 {
 		threads = runtime.GOMAXPROCS(0)
 	}
-	stops := e.template.stops
+	stops := e.stops()
 	if opts.IgnoreStop {
 		stops = nil
 	}
@@ -171,7 +176,10 @@ func (e *Engine) trained(name string) bool {
 // averaged says whether the Verifier has a tensor of its own. One that starts from other weights differs everywhere.
 func (e *Engine) averaged(name string) bool { return e.opts.Verifier != "" || e.trained(name) }
 
-const configFile = "config.json"
+const (
+	configFile   = "config.json"
+	templatePart = "chat template"
+)
 
 // part is a file of the checkpoint folder other than weights.
 type part struct {
@@ -181,7 +189,8 @@ type part struct {
 
 // parts lists what is read before the weights, in this order.
 func (e *Engine) parts() []part {
-	return []part{{configFile, e.readConfig}, {"tokenizer.json", e.readTokenizer}, {imageproc.ConfigFile, e.readProcessor}}
+	return []part{{configFile, e.readConfig}, {"tokenizer.json", e.readTokenizer}, {imageproc.ConfigFile, e.readProcessor},
+		{templatePart, e.readTemplate}, {generationFile, e.readDefaults}}
 }
 
 func (e *Engine) readConfig() (err error) {
@@ -196,8 +205,18 @@ func (e *Engine) readTokenizer() (err error) {
 	if n := e.tokens.VocabSize(); n > e.config.Text.VocabSize {
 		return fmt.Errorf("model %q: tokenizer.json has %d tokens, config.json's text_config.vocab_size is %d; they belong to different models", e.dir, n, e.config.Text.VocabSize)
 	}
-	if e.template, err = newTemplate(&e.config, e.tokens); err != nil {
-		return fmt.Errorf("model %q: %w", e.dir, err)
+	return nil
+}
+
+// readTemplate needs the tokenizer.
+func (e *Engine) readTemplate() error {
+	source, file, err := readTemplate(e.dir)
+	e.templateFile = file
+	if err == nil && e.tokens != nil {
+		e.template, err = newTemplate(source, &e.config, e.tokens)
+	}
+	if err != nil {
+		return fmt.Errorf("model %q: chat template of %s: %w", e.dir, cmp.Or(file, "trinity, as the folder has none"), err)
 	}
 	return nil
 }

@@ -19,7 +19,8 @@ func TestExportedCheckpointIsComplete(t *testing.T) {
 	ctx := context.Background()
 	dir := newModel(t)
 	for _, name := range []string{"generation_config.json", "chat_template.jinja", "merges.txt", "LICENSE", "README.md", "model.safetensors.index.json.bak", "pytorch_model.bin", "training_args.bin"} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(name), 0o644))
+		text := map[string]string{"generation_config.json": "{}", "chat_template.jinja": defaultTemplate}[name]
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	elsewhere := filepath.Join(t.TempDir(), "blob")
 	require.NoError(t, os.WriteFile(elsewhere, []byte("{}"), 0o644))

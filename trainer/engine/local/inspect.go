@@ -1,12 +1,9 @@
 package local
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -42,14 +39,23 @@ func Inspect(dir string, opts Options) (*Inspection, error) {
 	e := newEngine(dir, opts)
 	var files []FileState
 	for _, p := range e.parts() {
+		if p.name == templatePart { // what a run does without comes last
+			weights, err := describeWeights(dir, e.config)
+			files = append(files, FileState{Name: "weights", Found: weights, Err: err})
+		}
 		err := p.read()
 		if err != nil && p.name == configFile {
 			return nil, err
 		}
-		files = append(files, FileState{Name: p.name, Err: err, Found: e.describe(p.name, err)})
+		f := FileState{Name: p.name, Err: err, Found: e.describe(p.name, err)}
+		switch {
+		case p.name == templatePart && err == nil && e.templateFile == "":
+			f = FileState{Name: p.name, Optional: true, Err: fmt.Errorf("chat_template.jinja: %w; ChatML is used, and other programs need it", fs.ErrNotExist)}
+		case p.name == generationFile && err == nil && !e.defaults.found:
+			continue
+		}
+		files = append(files, f)
 	}
-	weights, err := describeWeights(dir, e.config)
-	files = append(files, FileState{Name: "weights", Found: weights, Err: err}, chatTemplate(dir))
 	return &Inspection{Architecture: e.architecture(), Parameters: countParameters(e.config), Trainable: e.trainable(), Files: files, Memory: e.weightsPlan()}, nil
 }
 
@@ -62,6 +68,11 @@ func (e *Engine) describe(name string, err error) string {
 		return fmt.Sprintf("%d tokens", e.tokens.VocabSize())
 	case name == "preprocessor_config.json":
 		return fmt.Sprintf("%d to %d pixels", e.processor.MinPixels, e.processor.MaxPixels)
+	case name == templatePart:
+		return e.templateFile
+	case name == generationFile:
+		d := e.defaults.Sampling
+		return fmt.Sprintf("temperature %g, top_p %g, top_k %d", d.Temperature, d.TopP, d.TopK)
 	}
 	return e.architecture()
 }
@@ -83,27 +94,6 @@ func describeWeights(dir string, c qwenvl.Config) (string, error) {
 		files[info.File], types[string(info.DType)] = true, true
 	}
 	return fmt.Sprintf("%d tensors of %s in %d files", len(names), strings.Join(slices.Sorted(maps.Keys(types)), ", "), len(files)), nil
-}
-
-// chatTemplate looks for the template that other programs need: this engine renders its own.
-func chatTemplate(dir string) FileState {
-	s := FileState{Name: "chat template", Optional: true}
-	for _, name := range []string{"chat_template.jinja", "chat_template.json"} {
-		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
-			s.Found = name
-			return s
-		}
-	}
-	b, err := os.ReadFile(filepath.Join(dir, "tokenizer_config.json"))
-	switch {
-	case err == nil && strings.Contains(string(b), `"chat_template"`):
-		s.Found = "tokenizer_config.json"
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		s.Err = err
-	default:
-		s.Err = fmt.Errorf("chat_template.jinja: %w; other programs need it", fs.ErrNotExist)
-	}
-	return s
 }
 
 func countParameters(c qwenvl.Config) (p Parameters) {
