@@ -53,7 +53,7 @@ func TestEveryStepRecordsASmallMismatch(t *testing.T) {
 	}
 }
 
-// A seed gives one digest, whatever the threads and however many completions are decoded together.
+// A seed gives one digest, whatever the threads, however many completions are decoded together and whatever is computed twice.
 func TestDigestDependsOnTheSeedAlone(t *testing.T) {
 	run := func(set ...string) string {
 		dir := t.TempDir() // 20 completions of a kind: more than a batch of 16
@@ -65,6 +65,7 @@ func TestDigestDependsOnTheSeedAlone(t *testing.T) {
 		set := []string{fmt.Sprint("threads=", c.threads), fmt.Sprint("model.decode_batch=", c.batch)}
 		require.Equal(t, want, run(set...), set)
 	}
+	require.Equal(t, want, run("model.gradient_checkpointing=true"))
 	require.NotEqual(t, want, run("seed=2"))
 }
 

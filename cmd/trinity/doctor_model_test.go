@@ -53,7 +53,7 @@ func TestDoctorCountsQwen3VL8B(t *testing.T) {
 
 	code, stdout, stderr := invoke("doctor", "--model", dir)
 	require.Zero(t, code, stderr)
-	for _, want := range []string{"8,767,123,696 parameters", "LoRA, rank 32: 87,293,952 parameters to train", "missing  tokenizer.json", "4 lanes x 87,293,952 parameters x 4 bytes"} {
+	for _, want := range []string{"8,767,123,696 parameters", "LoRA, rank 32: 87,293,952 parameters to train", "missing  tokenizer.json", " copies: the sum, one a thread x 87,293,952 parameters x 4 bytes"} {
 		require.Contains(t, stdout, want)
 	}
 }

@@ -15,7 +15,7 @@ import (
 
 // options are not the paper's: they are off, or at their default, where a preset or a run of an earlier version does not
 // name them.
-var options = []string{"model.decode_batch", "optimizer.alternate", "verifier.ema_bf16"}
+var options = []string{"model.decode_batch", "model.gradient_checkpointing", "optimizer.alternate", "verifier.ema_bf16"}
 
 func TestPresetsAreValidAndComplete(t *testing.T) {
 	require.Equal(t, []string{"trinity-qwen2.5-vl-7b", "trinity-qwen3-vl-8b", "windtunnel"}, Presets())

@@ -92,4 +92,6 @@ var settingHelp = map[string]string{
 	"checkpoint.every":         "Steps between checkpoints. The last step always saves.",
 	"checkpoint.keep":          "Newest checkpoints kept.",
 	"threads":                  "CPU threads. 0 takes all cores. Does not change results.",
+
+	"model.gradient_checkpointing": "Keep only the layers' inputs for the backward pass and compute the rest again: less memory for a longer training step. Does not change results.",
 }

@@ -46,7 +46,7 @@ func timeless(data any) any {
 	switch d := data.(type) {
 	case *spec.Run:
 		c := *d
-		c.ID, c.Version, c.Config.Threads, c.Config.Model.DecodeBatch = "", "", 0, 0
+		c.ID, c.Version, c.Config.Threads, c.Config.Model.DecodeBatch, c.Config.Model.GradientCheckpointing = "", "", 0, 0, false
 		return &c
 	case *spec.Judgement:
 		c := *d

@@ -155,26 +155,27 @@ func (s *Sampler) prefill(w *qwenvl.Weights, shared []Shared, st *Stats) []*live
 		}
 	}
 	st.Prefill += b.Rows()
-	s.net.Forward(w, b)
-	prefixes := map[int]*qwenvl.KV{}
-	rows := make([]int, len(all))
-	own := make([]*qwenvl.KV, len(all))
+	rows, runs := make([]int, len(all)), make([]nn.Segment, len(all))
+	prefixes := map[int]int{} // where a prefix lies among the runs, by its first row
 	for i, p := range all {
-		rows[i] = p.own.Start + p.own.Len - 1
-		own[i] = s.net.KV(p.own)
-		if p.prefix.Len > 0 && prefixes[p.prefix.Start] == nil {
-			prefixes[p.prefix.Start] = s.net.KV(p.prefix)
+		rows[i], runs[i] = p.own.Start+p.own.Len-1, p.own
+	}
+	for _, p := range all {
+		if _, ok := prefixes[p.prefix.Start]; p.prefix.Len > 0 && !ok {
+			prefixes[p.prefix.Start] = len(runs)
+			runs = append(runs, p.prefix)
 		}
 	}
+	kvs := s.net.Prefill(w, b, runs)
 	logits := s.net.Logits(w, rows)
 	var waiting []*live
 	for i, p := range all {
 		var prefix *qwenvl.KV
 		if p.prefix.Len > 0 {
-			prefix = prefixes[p.prefix.Start]
+			prefix = kvs[prefixes[p.prefix.Start]]
 		}
 		for k := range p.prompt.N {
-			l := &live{prompt: p.prompt, out: Sample{Index: k}, stream: qwenvl.Stream{Prefix: prefix, Own: own[i], Next: p.next}}
+			l := &live{prompt: p.prompt, out: Sample{Index: k}, stream: qwenvl.Stream{Prefix: prefix, Own: kvs[i], Next: p.next}}
 			if !s.extend(l, logits[i*s.c.Text.VocabSize:(i+1)*s.c.Text.VocabSize], st) {
 				waiting = append(waiting, l)
 			}

@@ -40,6 +40,8 @@ type ModelConfig struct {
 	MinPixels    int        `yaml:"min_pixels" json:"min_pixels"`       // smallest image area after resizing, pixels; 0 keeps the checkpoint's
 	MaxPixels    int        `yaml:"max_pixels" json:"max_pixels"`       // largest image area after resizing, pixels; 0 keeps the checkpoint's
 	DecodeBatch  int        `yaml:"decode_batch" json:"decode_batch"`   // completions a thread decodes together; 0 means 256. Does not change results
+	// GradientCheckpointing keeps only the layers' inputs for the backward pass and computes the rest again. Does not change results.
+	GradientCheckpointing bool `yaml:"gradient_checkpointing" json:"gradient_checkpointing,omitempty"`
 }
 
 // LoRAConfig is a low-rank adapter on the seven decoder linears (A.2). The update is scaled by Alpha/Rank.

@@ -12,7 +12,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"path/filepath"
-	"runtime"
 	"sync"
 
 	"github.com/trinity-lab/trinity/trainer/backend/cpu"
@@ -25,10 +24,6 @@ import (
 	"github.com/trinity-lab/trinity/trainer/spec"
 	"github.com/trinity-lab/trinity/trainer/tokenizer"
 )
-
-// lanes is the number of parts that the samples of an update are cut into. It bounds parallelism and is part of what
-// makes results reproducible: gradients are summed within a lane, then over lanes in order.
-const lanes = 4
 
 // Options say how to open a checkpoint.
 type Options struct {
@@ -64,7 +59,7 @@ type Engine struct {
 	delta            []float32       // verifier - base, kept in float32 so that a slow average does not stall (reference g)
 	adapters         *qwenvl.AdapterSet
 	adapterGrads     []*qwenvl.AdapterSet
-	grads            []*qwenvl.Weights // one a lane
+	grads            []*qwenvl.Weights // as many as Options.gradients says; the first is the sum
 	optimizer        *optim.AdamW
 	params           []optim.Parameter
 	frozenVision     bool
@@ -112,17 +107,14 @@ func Open(dir string, opts Options) (*Engine, error) {
 	if err := e.prepareVerifier(); err != nil {
 		return nil, err
 	}
-	threads := opts.Threads
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
 	stops := e.stops()
 	if opts.IgnoreStop {
 		stops = nil
 	}
-	for range min(threads, lanes) {
-		text := qwenvl.NewTextNet(&e.config)
-		e.workers = append(e.workers, &worker{vision: qwenvl.NewVisionNet(&e.config.Vision), text: text,
+	for range opts.threads() {
+		text, vision := qwenvl.NewTextNet(&e.config), qwenvl.NewVisionNet(&e.config.Vision)
+		text.Checkpointing, vision.Checkpointing = opts.Model.GradientCheckpointing, opts.Model.GradientCheckpointing
+		e.workers = append(e.workers, &worker{vision: vision, text: text,
 			sampler: sample.NewSampler(&e.config, text, stops, opts.Model.DecodeBatch)})
 	}
 	return e, nil
@@ -265,7 +257,7 @@ func (e *Engine) prepareTraining() error {
 		return nil
 	}
 	e.base = e.policy.Fork(e.config, e.averaged)
-	for range lanes {
+	for range e.opts.gradients() {
 		e.grads = append(e.grads, qwenvl.NewWeights(e.config, func(name string) bool { return !lora && e.trained(name) }))
 	}
 	if lora {

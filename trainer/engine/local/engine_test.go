@@ -182,6 +182,25 @@ func TestUpdateIsTheSameWithAnyNumberOfThreadsAndAfterRestore(t *testing.T) {
 	}
 }
 
+func TestCheckpointingChangesNoBitOfAnUpdate(t *testing.T) {
+	dir := newModel(t)
+	for _, train := range []string{"lora", "full"} {
+		want := open(t, dir, train, 4)
+		stats := update(t, want, 3)
+		for threads := 1; threads <= 3; threads++ {
+			e, err := Open(dir, Options{Model: spec.ModelConfig{Train: train, FreezeVision: train == "lora", LoRA: spec.LoRAConfig{Rank: 4, Alpha: 8}, GradientCheckpointing: true},
+				Optimizer: adam(), Threads: threads, Seed: 5})
+			require.NoError(t, err)
+			require.Len(t, e.grads, threads+1)
+			require.Equal(t, stats, update(t, load(t, e), 3))
+			require.Equal(t, want.policy.Flat, e.policy.Flat, "%s, %d threads", train, threads)
+			for _, g := range e.flatGradients() {
+				require.Equal(t, make([]float32, len(g)), g, "all gradients are zero between updates")
+			}
+		}
+	}
+}
+
 // A Verifier of its own weights is the same bits when opened and when restored, though base + (weights - base) rounds.
 func TestFixedVerifierSurvivesRestoreBitForBit(t *testing.T) {
 	for _, bf16 := range []bool{false, true} {

@@ -73,7 +73,7 @@ func (e *Engine) encode(ctx context.Context, slot engine.Slot, w *qwenvl.Weights
 	}
 	done := make([]qwenvl.Features, len(missing))
 	err := e.parallel(len(missing), func(wk *worker, i int) error {
-		done[i] = wk.vision.Forward(w, []qwenvl.Image{e.images[missing[i]].input})[0].Detach()
+		done[i] = wk.vision.Encode(w, []qwenvl.Image{e.images[missing[i]].input})[0].Detach()
 		return ctx.Err()
 	})
 	if err != nil {

@@ -60,6 +60,6 @@ func (e *Engine) weightsPlan() Plan {
 		p = append(p, Term{"adapters", floats(Factor{trained, "parameters"})})
 	}
 	return append(p,
-		Term{"gradients", floats(Factor{lanes, "lanes"}, Factor{trained, "parameters"})},
+		Term{"gradients", floats(Factor{e.opts.gradients(), "copies: the sum, one a thread"}, Factor{trained, "parameters"})},
 		Term{"AdamW", floats(Factor{2, "moments"}, Factor{trained, "parameters"})})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/trinity-lab/trinity/trainer/backend/cpu"
 	"github.com/trinity-lab/trinity/trainer/engine"
 	"github.com/trinity-lab/trinity/trainer/model/qwenvl"
 	"github.com/trinity-lab/trinity/trainer/nn"
@@ -105,7 +104,7 @@ func (e *Engine) Score(ctx context.Context, slot engine.Slot, sequences []engine
 		return nil, err
 	}
 	err = e.parallel(len(chunks), func(wk *worker, i int) error {
-		lp := wk.text.Forward(w, chunks[i].batch)
+		lp := wk.text.Score(w, chunks[i].batch)
 		for k, s := range chunks[i].samples {
 			out[s] = append([]float32(nil), lp[:chunks[i].lengths[k]]...)
 			lp = lp[chunks[i].lengths[k]:]
@@ -162,21 +161,24 @@ func (e *Engine) Update(ctx context.Context, samples []engine.Sample, objective 
 		return engine.UpdateStats{}, err
 	}
 	stats := make([]engine.UpdateStats, lanes)
-	err = e.parallel(lanes, func(wk *worker, lane int) error {
-		for i := lane; i < len(chunks); i += lanes {
-			if err := ctx.Err(); err != nil {
-				return err
+	queue := newLaneQueue(e.flatGradients())
+	err = e.parallel(len(e.workers), func(wk *worker, _ int) error {
+		for {
+			lane, grad := queue.take()
+			if lane == lanes {
+				return ctx.Err()
 			}
-			e.backward(wk, &chunks[i], loss, lane, &stats[lane])
+			for i := lane; i < len(chunks) && ctx.Err() == nil; i += lanes {
+				e.backward(wk, &chunks[i], loss, e.grads[grad], &stats[lane])
+			}
+			queue.finish(lane, grad)
 		}
-		return nil
 	})
 	if err != nil {
 		e.clearGradients()
 		return engine.UpdateStats{}, err
 	}
 	total := sum(stats)
-	e.reduce()
 	total.GradNorm = e.optimizer.Step(e.params, learningRate)
 	if e.adapters != nil {
 		e.policy.MergeLoRA(&e.workers[0].gemm)
@@ -188,8 +190,8 @@ func (e *Engine) Update(ctx context.Context, samples []engine.Sample, objective 
 	return total, nil
 }
 
-// backward runs one chunk forward and back, adding to the lane's gradient.
-func (e *Engine) backward(wk *worker, c *chunk, loss *loss, lane int, stats *engine.UpdateStats) {
+// backward runs one chunk forward and back, adding to grad.
+func (e *Engine) backward(wk *worker, c *chunk, loss *loss, grad *qwenvl.Weights, stats *engine.UpdateStats) {
 	if !e.frozenVision && len(c.images) > 0 {
 		inputs := make([]qwenvl.Image, len(c.images))
 		for i, k := range c.images {
@@ -205,33 +207,19 @@ func (e *Engine) backward(wk *worker, c *chunk, loss *loss, lane int, stats *eng
 		loss.add(s, lp[at:at+n], coef[at:at+n], stats)
 		at += n
 	}
-	d := wk.text.Backward(e.policy, c.batch, coef, e.grads[lane], !e.frozenVision)
+	d := wk.text.Backward(e.policy, c.batch, coef, grad, !e.frozenVision)
 	if !e.frozenVision && len(c.images) > 0 {
-		wk.vision.Backward(e.policy, d, e.grads[lane])
+		wk.vision.Backward(e.policy, d, grad)
 	}
-}
-
-// reduce adds the lanes' gradients into the first, in lane order, and clears the others.
-func (e *Engine) reduce() {
-	flats := e.flatGradients()
-	const block = 1 << 16
-	_ = e.parallel((len(flats[0])+block-1)/block, func(_ *worker, i int) error {
-		lo, hi := i*block, min((i+1)*block, len(flats[0]))
-		for _, f := range flats[1:] {
-			cpu.Add(flats[0][lo:hi], f[lo:hi])
-			clear(f[lo:hi])
-		}
-		return nil
-	})
 }
 
 func (e *Engine) flatGradients() [][]float32 {
 	var flats [][]float32
-	for lane := range lanes {
+	for i := range e.grads {
 		if e.adapters != nil {
-			flats = append(flats, e.adapterGrads[lane].Flat)
+			flats = append(flats, e.adapterGrads[i].Flat)
 		} else {
-			flats = append(flats, e.grads[lane].Flat)
+			flats = append(flats, e.grads[i].Flat)
 		}
 	}
 	return flats

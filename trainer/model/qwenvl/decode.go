@@ -30,28 +30,25 @@ func (kv *KV) Fork(c *Config, extra int) *KV {
 	return &KV{room(kv.keys), room(kv.values)}
 }
 
-// KV copies the keys and values of rows of the last Forward.
-func (n *TextNet) KV(rows nn.Segment) *KV {
+// keysValues copies the keys and values [len, kvHeads·headDim] of rows from a layer's activations.
+func (n *TextNet) keysValues(a *textActivations, rows nn.Segment) (keys, values []float32) {
 	t, row := &n.c.Text, n.attention.Row()
 	width := t.KVHeads * t.HeadDim
-	kv := &KV{make([][]float32, len(n.layers)), make([][]float32, len(n.layers))}
-	for li := range n.layers {
-		k, v := make([]float32, 0, rows.Len*width), make([]float32, 0, rows.Len*width)
-		for i := rows.Start; i < rows.Start+rows.Len; i++ {
-			r := n.layers[li].rotated[i*row+t.Heads*t.HeadDim : (i+1)*row]
-			k, v = append(k, r[:width]...), append(v, r[width:]...)
-		}
-		kv.keys[li], kv.values[li] = k, v
+	keys, values = make([]float32, 0, rows.Len*width), make([]float32, 0, rows.Len*width)
+	for i := rows.Start; i < rows.Start+rows.Len; i++ {
+		r := a.rotated[i*row+t.Heads*t.HeadDim : (i+1)*row]
+		keys, values = append(keys, r[:width]...), append(values, r[width:]...)
 	}
-	return kv
+	return keys, values
 }
 
-// Logits returns the next-token logits [len(rows), vocab] at rows of the last Forward; the next call overwrites them.
+// Logits returns the next-token logits [len(rows), vocab] at rows of the last Prefill, Score or Forward; the next call
+// overwrites them.
 func (n *TextNet) Logits(w *Weights, rows []int) []float32 {
 	D := n.c.Text.HiddenSize
-	hidden := nn.Grow(&n.hidden, len(rows)*D)
+	hidden, x := nn.Grow(&n.hidden, len(rows)*D), n.inputs[len(n.layers)]
 	for i, r := range rows {
-		copy(hidden[i*D:i*D+D], n.x[r*D:r*D+D])
+		copy(hidden[i*D:i*D+D], x[r*D:r*D+D])
 	}
 	return n.project(w, hidden)
 }

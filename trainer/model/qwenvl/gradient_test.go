@@ -3,6 +3,7 @@ package qwenvl
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -219,6 +220,33 @@ func TestHiddenStatesLeadFromEmbeddingsToLogits(t *testing.T) {
 	for i, r := range b.TargetRow {
 		row := logits[int(r)*c.Text.VocabSize:][:c.Text.VocabSize]
 		require.InDelta(t, row[b.TargetToken[i]]-cpu.LogSumExp(row), lp[i], 1e-6)
+	}
+}
+
+// What checkpointing computes twice has the same bits both times, also where the head's targets are cut into strips.
+func TestCheckpointingChangesNoBitOfAGradient(t *testing.T) {
+	for _, tied := range []bool{false, true} {
+		c := tinyConfig()
+		c.TieWordEmbeddings = tied
+		want, got := NewWeights(c, nil), NewWeights(c, nil)
+		f := newFixture(c, 7)
+		f.backward(want)
+		logProbs := slices.Clone(f.text.logProbs)
+		for _, strip := range []int{1, 3, f.text.headStrip} {
+			f = newFixture(c, 7)
+			f.text.Checkpointing, f.vision.Checkpointing, f.text.headStrip = true, true, strip
+			clear(got.Flat)
+			f.backward(got)
+			require.Equal(t, logProbs, f.text.logProbs)
+			require.Equal(t, want.Flat, got.Flat)
+			require.Equal(t, logProbs, f.text.Score(f.w, f.batch(f.vision.Encode(f.w, f.images))))
+			for _, a := range f.text.layers[1:] {
+				require.Empty(t, a.mid, "one layer's activations are held")
+			}
+			for _, a := range f.vision.blocks[1:] {
+				require.Empty(t, a.mid)
+			}
+		}
 	}
 }
 

@@ -9,23 +9,28 @@ import (
 
 // TextNet runs the decoder; it owns its activations and is not safe for concurrent use.
 type TextNet struct {
+	// Checkpointing keeps of every layer its input alone, from which Backward computes the rest once more: one layer's
+	// activations instead of all layers', for about a third more work. It changes no bit of a gradient.
+	Checkpointing bool
+
 	c         *Config
 	g         cpu.Gemm
 	attention nn.Attention
 	rotary    Rotary
-	cos, sin  []float32 // [rows, headDim/2]
+	cos, sin  []float32   // [rows, headDim/2]
+	inputs    [][]float32 // of each layer, and the output of the last [layers+1][rows, hidden]
 	layers    []textActivations
-	x         []float32 // output of the last layer [rows, hidden]
 	hidden    []float32 // target rows before the final norm [targets, hidden]
 	normed    []float32
 	inv       []float32
-	probs     []float32 // target distributions [targets, vocab]
+	probs     []float32 // target distributions [targets, vocab], or those of the last strip of targets
 	logProbs  []float32
+	headStrip int // targets
 	scratch   textScratch
 }
 
 type textActivations struct {
-	x, h1, inv1, qkv, rotated, invHead, out, mid, h2, inv2, gateUp, act, sig []float32
+	h1, inv1, qkv, rotated, invHead, out, mid, h2, inv2, gateUp, act, sig []float32
 }
 
 type textScratch struct{ dx, dh, dqkv, drotated, dout, dgateUp, dact, dhidden, dnormed, lora []float32 }
@@ -33,7 +38,7 @@ type textScratch struct{ dx, dh, dqkv, drotated, dout, dgateUp, dact, dhidden, d
 // NewTextNet returns a net for c.
 func NewTextNet(c *Config) *TextNet {
 	t := &c.Text
-	return &TextNet{c: c, layers: make([]textActivations, t.Layers), rotary: NewRotary(t),
+	return &TextNet{c: c, inputs: make([][]float32, t.Layers+1), layers: make([]textActivations, t.Layers), rotary: NewRotary(t), headStrip: max(headRows, headFloats/t.VocabSize),
 		attention: nn.Attention{Heads: t.Heads, KVHeads: t.KVHeads, HeadDim: t.HeadDim, Scale: float32(1 / math.Sqrt(float64(t.HeadDim)))}}
 }
 
@@ -68,57 +73,114 @@ func (r *Rotary) Angles(p [3]int32, cos, sin []float32) {
 	}
 }
 
-// Forward runs the decoder over b and returns the log-probability (natural, over the full vocabulary) of each target.
+// keep says what a forward pass leaves behind.
+type keep int
+
+const (
+	keepOutput      keep = iota // the last layer's output
+	keepInputs                  // the input of every layer as well
+	keepActivations             // all that the backward pass reads
+)
+
+func trainingKeep(checkpointing bool) keep {
+	if checkpointing {
+		return keepInputs
+	}
+	return keepActivations
+}
+
+// Forward runs the decoder over b and returns the log-probability (natural, over the full vocabulary) of each target. Backward
+// may follow.
 func (n *TextNet) Forward(w *Weights, b *Batch) []float32 {
+	k := trainingKeep(n.Checkpointing)
+	n.forward(w, b, k, nil)
+	return n.headForward(w, b, k)
+}
+
+// Score is Forward where no Backward follows: it holds one layer's activations.
+func (n *TextNet) Score(w *Weights, b *Batch) []float32 {
+	n.forward(w, b, keepOutput, nil)
+	return n.headForward(w, b, keepOutput)
+}
+
+// Prefill runs the decoder over b, for Logits, and returns copies of the keys and values of runs of rows.
+func (n *TextNet) Prefill(w *Weights, b *Batch, runs []nn.Segment) []*KV {
+	out := make([]*KV, len(runs))
+	for i := range out {
+		out[i] = &KV{make([][]float32, len(n.layers)), make([][]float32, len(n.layers))}
+	}
+	n.forward(w, b, keepOutput, func(li int, a *textActivations) {
+		for i, rows := range runs {
+			out[i].keys[li], out[i].values[li] = n.keysValues(a, rows)
+		}
+	})
+	return out
+}
+
+// forward computes the output of the last layer; visit, if any, sees each layer's activations.
+func (n *TextNet) forward(w *Weights, b *Batch, k keep, visit func(li int, a *textActivations)) {
 	t, N := &n.c.Text, b.Rows()
-	D, F, A := t.HiddenSize, t.IntermediateSize, &n.attention
+	D, F := t.HiddenSize, t.IntermediateSize
 	half := t.HeadDim / 2
 	cos, sin := nn.Grow(&n.cos, N*half), nn.Grow(&n.sin, N*half)
 	for i, p := range b.Positions {
 		n.rotary.Angles(p, cos[i*half:i*half+half], sin[i*half:i*half+half])
 	}
-	n.embed(w, b)
-	for li := range n.layers {
-		a, l := &n.layers[li], &w.text.layers[li]
-		h1 := nn.Grow(&a.h1, N*D)
-		nn.RMSNormForward(a.x, l.inputNorm, t.RMSNormEps, h1, nn.Grow(&a.inv1, N))
-		qkv := nn.Grow(&a.qkv, N*A.Row())
-		l.qkv.Forward(&n.g, N, h1, D, qkv, A.Row(), false)
-		n.headNorms(a, l, N)
-		out := nn.Grow(&a.out, N*l.o.In)
-		A.Forward(&n.g, b.Groups, a.rotated, out)
-		mid := nn.Grow(&a.mid, N*D)
-		copy(mid, a.x)
-		l.o.Forward(&n.g, N, out, l.o.In, mid, D, true)
-		h2 := nn.Grow(&a.h2, N*D)
-		nn.RMSNormForward(mid, l.postNorm, t.RMSNormEps, h2, nn.Grow(&a.inv2, N))
-		gateUp, act := nn.Grow(&a.gateUp, N*2*F), nn.Grow(&a.act, N*F)
-		l.gateUp.Forward(&n.g, N, h2, D, gateUp, 2*F, false)
-		nn.SwiGLUForward(gateUp, F, act, nn.Grow(&a.sig, N*F))
-		next := &n.x
-		if li+1 < len(n.layers) {
-			next = &n.layers[li+1].x
+	input := func(li int) *[]float32 {
+		if k == keepOutput {
+			return &n.inputs[len(n.layers)] // a layer is done with its input when it writes its output
 		}
-		y := nn.Grow(next, N*D)
-		copy(y, mid)
-		l.down.Forward(&n.g, N, act, F, y, D, true)
+		return &n.inputs[li]
+	}
+	n.embed(w, b, nn.Grow(input(0), N*D))
+	for li := range n.layers {
+		a, l := n.activations(li, k), &w.text.layers[li]
+		n.layer(a, l, b, *input(li))
+		if visit != nil {
+			visit(li, a)
+		}
+		y := nn.Grow(input(li+1), N*D)
+		copy(y, a.mid)
+		l.down.Forward(&n.g, N, a.act, F, y, D, true)
 		n.deepstack(b, li, y)
 	}
-	return n.headForward(w, b)
+}
+
+// activations is where layer li's are held.
+func (n *TextNet) activations(li int, k keep) *textActivations {
+	if k == keepActivations {
+		return &n.layers[li]
+	}
+	return &n.layers[0]
+}
+
+// layer fills the activations of a layer from its input x.
+func (n *TextNet) layer(a *textActivations, l *textLayer, b *Batch, x []float32) {
+	t, N, A := &n.c.Text, b.Rows(), &n.attention
+	D, F := t.HiddenSize, t.IntermediateSize
+	h1 := nn.Grow(&a.h1, N*D)
+	nn.RMSNormForward(x, l.inputNorm, t.RMSNormEps, h1, nn.Grow(&a.inv1, N))
+	qkv := nn.Grow(&a.qkv, N*A.Row())
+	l.qkv.Forward(&n.g, N, h1, D, qkv, A.Row(), false)
+	n.headNorms(a, l, N)
+	out := nn.Grow(&a.out, N*l.o.In)
+	A.Forward(&n.g, b.Groups, a.rotated, out)
+	mid := nn.Grow(&a.mid, N*D)
+	copy(mid, x)
+	l.o.Forward(&n.g, N, out, l.o.In, mid, D, true)
+	h2 := nn.Grow(&a.h2, N*D)
+	nn.RMSNormForward(mid, l.postNorm, t.RMSNormEps, h2, nn.Grow(&a.inv2, N))
+	gateUp, act := nn.Grow(&a.gateUp, N*2*F), nn.Grow(&a.act, N*F)
+	l.gateUp.Forward(&n.g, N, h2, D, gateUp, 2*F, false)
+	nn.SwiGLUForward(gateUp, F, act, nn.Grow(&a.sig, N*F))
 }
 
 // Hidden returns the rows [rows, hidden] that a layer of the last Forward read, 0 being the embeddings with the images'
 // features; layer = number of layers returns what the final norm reads. It is a view that the next call overwrites.
-func (n *TextNet) Hidden(layer int) []float32 {
-	if layer == len(n.layers) {
-		return n.x
-	}
-	return n.layers[layer].x
-}
+func (n *TextNet) Hidden(layer int) []float32 { return n.inputs[layer] }
 
-func (n *TextNet) embed(w *Weights, b *Batch) {
+func (n *TextNet) embed(w *Weights, b *Batch, x []float32) {
 	D := n.c.Text.HiddenSize
-	x := nn.Grow(&n.layers[0].x, b.Rows()*D)
 	for i, t := range b.Tokens {
 		copy(x[i*D:i*D+D], w.text.embed[int(t)*D:int(t)*D+D])
 	}
@@ -157,23 +219,47 @@ func (n *TextNet) headNorms(a *textActivations, l *textLayer, rows int) {
 	}
 }
 
-func (n *TextNet) headForward(w *Weights, b *Batch) []float32 {
+// Unless all target distributions are kept they are computed in strips: with a real vocabulary those of a batch are larger
+// than anything else.
+const (
+	headFloats = 1 << 20 // of a strip
+	headRows   = 64      // targets of a strip at least: with fewer, reading the head's weights takes longer than multiplying
+)
+
+// headTargets is the number of targets whose distributions are held at once.
+func (n *TextNet) headTargets(k keep, targets int) int {
+	if k == keepActivations {
+		return targets
+	}
+	return min(targets, n.headStrip)
+}
+
+func (n *TextNet) headForward(w *Weights, b *Batch, k keep) []float32 {
 	t, D, N := &n.c.Text, n.c.Text.HiddenSize, len(b.TargetRow)
-	hidden := nn.Grow(&n.hidden, N*D)
+	hidden, x := nn.Grow(&n.hidden, N*D), n.inputs[len(n.layers)]
 	for i, r := range b.TargetRow {
-		copy(hidden[i*D:i*D+D], n.x[int(r)*D:int(r)*D+D])
+		copy(hidden[i*D:i*D+D], x[int(r)*D:int(r)*D+D])
 	}
 	normed := nn.Grow(&n.normed, N*D)
 	nn.RMSNormForward(hidden, w.text.norm, t.RMSNormEps, normed, nn.Grow(&n.inv, N))
-	logits := nn.Grow(&n.probs, N*t.VocabSize)
-	w.text.head.Forward(&n.g, N, normed, D, logits, t.VocabSize, false)
-	lp := nn.Grow(&n.logProbs, N)
-	for i, tok := range b.TargetToken {
-		row := logits[i*t.VocabSize : (i+1)*t.VocabSize]
-		lp[i] = row[tok] - cpu.LogSumExp(row)
+	nn.Grow(&n.logProbs, N)
+	strip := n.headTargets(k, N)
+	for lo := 0; lo < N; lo += strip {
+		n.headProbs(w, b, lo, min(lo+strip, N))
+	}
+	return n.logProbs
+}
+
+// headProbs fills the distributions of targets [lo, hi), and their log-probs.
+func (n *TextNet) headProbs(w *Weights, b *Batch, lo, hi int) {
+	D, V := n.c.Text.HiddenSize, n.c.Text.VocabSize
+	logits := nn.Grow(&n.probs, (hi-lo)*V)
+	w.text.head.Forward(&n.g, hi-lo, n.normed[lo*D:hi*D], D, logits, V, false)
+	for i := lo; i < hi; i++ {
+		row := logits[(i-lo)*V : (i-lo+1)*V]
+		n.logProbs[i] = row[b.TargetToken[i]] - cpu.LogSumExp(row)
 		cpu.Softmax(row)
 	}
-	return lp
 }
 
 // Backward adds to grad the gradient of Σ coef[i]·logProb[i] of the last Forward, and returns the gradients of the image
@@ -181,13 +267,17 @@ func (n *TextNet) headForward(w *Weights, b *Batch) []float32 {
 func (n *TextNet) Backward(w *Weights, b *Batch, coef []float32, grad *Weights, features bool) []Features {
 	t, N, A, s := &n.c.Text, b.Rows(), &n.attention, &n.scratch
 	D, F := t.HiddenSize, t.IntermediateSize
-	dx := n.headBackward(w, b, coef, grad)
+	k := trainingKeep(n.Checkpointing)
+	dx := n.headBackward(w, b, coef, grad, k)
 	var dFeatures []Features
 	if features {
 		dFeatures = make([]Features, len(b.Images))
 	}
 	for li := len(n.layers) - 1; li >= 0; li-- {
-		a, l, gl := &n.layers[li], &w.text.layers[li], &grad.text.layers[li]
+		a, x, l, gl := n.activations(li, k), n.inputs[li], &w.text.layers[li], &grad.text.layers[li]
+		if k == keepInputs && li+1 < len(n.layers) { // the last layer's are still there
+			n.layer(a, l, b, x)
+		}
 		for i := range dFeatures {
 			im := &b.Images[i]
 			if li < len(im.Features.Deep) {
@@ -206,7 +296,7 @@ func (n *TextNet) Backward(w *Weights, b *Batch, coef []float32, grad *Weights, 
 		A.Backward(&n.g, b.Groups, a.rotated, dout, drotated)
 		n.headNormsBackward(a, l, gl, drotated, N)
 		l.qkv.Backward(&n.g, N, a.h1, D, s.dqkv, A.Row(), dh, D, false, &gl.qkv, &s.lora)
-		nn.RMSNormBackward(a.x, l.inputNorm, a.inv1, dh, dx, gl.inputNorm)
+		nn.RMSNormBackward(x, l.inputNorm, a.inv1, dh, dx, gl.inputNorm)
 	}
 	n.embedBackward(b, dx, grad)
 	for i := range dFeatures {
@@ -221,15 +311,21 @@ func imageRows(x []float32, im *ImageRows, d int) []float32 {
 	return x[im.Start*d : im.Start*d+len(im.Features.Tokens)]
 }
 
-func (n *TextNet) headBackward(w *Weights, b *Batch, coef []float32, grad *Weights) []float32 {
+func (n *TextNet) headBackward(w *Weights, b *Batch, coef []float32, grad *Weights, k keep) []float32 {
 	D, V, N, s := n.c.Text.HiddenSize, n.c.Text.VocabSize, len(b.TargetRow), &n.scratch
-	for i, tok := range b.TargetToken { // d logProb / d logits = onehot - softmax
-		row := n.probs[i*V : (i+1)*V]
-		cpu.Scale(-coef[i], row)
-		row[tok] += coef[i]
+	dnormed, strip := nn.Grow(&s.dnormed, N*D), n.headTargets(k, N)
+	for lo := 0; lo < N; lo += strip {
+		hi := min(lo+strip, N)
+		if strip < N {
+			n.headProbs(w, b, lo, hi)
+		}
+		for i := lo; i < hi; i++ { // d logProb / d logits = onehot - softmax
+			row := n.probs[(i-lo)*V : (i-lo+1)*V]
+			cpu.Scale(-coef[i], row)
+			row[b.TargetToken[i]] += coef[i]
+		}
+		w.text.head.Backward(&n.g, hi-lo, n.normed[lo*D:hi*D], D, n.probs, V, dnormed[lo*D:hi*D], D, false, &grad.text.head, &s.lora)
 	}
-	dnormed := nn.Grow(&s.dnormed, N*D)
-	w.text.head.Backward(&n.g, N, n.normed, D, n.probs, V, dnormed, D, false, &grad.text.head, &s.lora)
 	dhidden := nn.Grow(&s.dhidden, N*D)
 	clear(dhidden)
 	nn.RMSNormBackward(n.hidden, w.text.norm, n.inv, dnormed, dhidden, grad.text.norm)

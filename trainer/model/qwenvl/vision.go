@@ -24,6 +24,9 @@ type Features struct {
 
 // VisionNet runs the vision transformer; it owns its activations and is not safe for concurrent use.
 type VisionNet struct {
+	// Checkpointing is that of TextNet, over blocks.
+	Checkpointing bool
+
 	c         *VisionConfig
 	g         cpu.Gemm
 	attention nn.Attention
@@ -35,13 +38,13 @@ type VisionNet struct {
 	patches   []float32
 	cos, sin  []float32 // [rows, headDim/2]
 	blocks    []visionActivations
-	x         []float32 // output of the last block
+	inputs    [][]float32 // of each block, and the output of the last [depth+1][rows, hidden]
 	merge     []mergerActivations
 	scratch   visionScratch
 }
 
 type visionActivations struct {
-	x, h1, mean1, inv1, qkv, out, mid, h2, mean2, inv2, fc1, saved, act []float32
+	h1, mean1, inv1, qkv, out, mid, h2, mean2, inv2, fc1, saved, act []float32
 }
 
 type mergerActivations struct{ normed, mean, inv, fc1, act, out, ordered []float32 }
@@ -57,57 +60,85 @@ type positionLookup struct {
 // NewVisionNet returns a net for c.
 func NewVisionNet(c *VisionConfig) *VisionNet {
 	d := c.HiddenSize / c.Heads
-	return &VisionNet{c: c, blocks: make([]visionActivations, c.Depth), merge: make([]mergerActivations, 1+len(c.DeepstackIndexes)),
+	return &VisionNet{c: c, inputs: make([][]float32, c.Depth+1), blocks: make([]visionActivations, c.Depth), merge: make([]mergerActivations, 1+len(c.DeepstackIndexes)),
 		attention: nn.Attention{Heads: c.Heads, KVHeads: c.Heads, HeadDim: d, Scale: float32(1 / math.Sqrt(float64(d)))}}
 }
 
-// Forward encodes images. The returned features are views that the next call overwrites.
+// Forward encodes images. The returned features are views that the next call overwrites. Backward may follow.
 func (n *VisionNet) Forward(w *Weights, images []Image) []Features {
+	return n.forward(w, images, trainingKeep(n.Checkpointing))
+}
+
+// Encode is Forward where no Backward follows: it holds one block's activations.
+func (n *VisionNet) Encode(w *Weights, images []Image) []Features {
+	return n.forward(w, images, keepOutput)
+}
+
+func (n *VisionNet) forward(w *Weights, images []Image, k keep) []Features {
 	n.layout(images)
 	v, c, g := &w.vision, n.c, &n.g
 	N, D, F := n.rows, c.HiddenSize, c.IntermediateSize
-	x := nn.Grow(&n.blocks[0].x, N*D)
+	input := func(i int) *[]float32 {
+		if k == keepOutput {
+			return &n.inputs[len(n.blocks)] // a block is done with its input when it writes its output
+		}
+		return &n.inputs[i]
+	}
+	x := nn.Grow(input(0), N*D)
 	v.patch.Forward(g, N, n.patches, v.patch.In, x, D, false)
 	for i, p := range n.lookup {
 		for k, idx := range p.index {
 			cpu.Axpy(p.weight[k], v.position[idx*D:idx*D+D], x[i*D:i*D+D])
 		}
 	}
-	for i := range n.blocks {
-		a, b := &n.blocks[i], &v.blocks[i]
-		h1 := nn.Grow(&a.h1, N*D)
-		b.norm1.Forward(a.x, visionEps, h1, nn.Grow(&a.mean1, N), nn.Grow(&a.inv1, N))
-		qkv := nn.Grow(&a.qkv, N*3*D)
-		b.qkv.Forward(g, N, h1, D, qkv, 3*D, false)
-		n.rotate(qkv, false)
-		out := nn.Grow(&a.out, N*D)
-		n.attention.Forward(g, n.groups(i), qkv, out)
-		mid := nn.Grow(&a.mid, N*D)
-		copy(mid, a.x)
-		b.proj.Forward(g, N, out, D, mid, D, true)
-		h2 := nn.Grow(&a.h2, N*D)
-		b.norm2.Forward(mid, visionEps, h2, nn.Grow(&a.mean2, N), nn.Grow(&a.inv2, N))
-		fc1, act, saved := nn.Grow(&a.fc1, N*b.fc1.Out), nn.Grow(&a.act, N*F), nn.Grow(&a.saved, N*F)
-		b.fc1.Forward(g, N, h2, D, fc1, b.fc1.Out, false)
-		if c.Gated {
-			nn.SwiGLUForward(fc1, F, act, saved)
-		} else {
-			nn.GELUTanhForward(fc1, act, saved)
-		}
-		next := &n.x
-		if i+1 < len(n.blocks) {
-			next = &n.blocks[i+1].x
-		}
-		y := nn.Grow(next, N*D)
-		copy(y, mid)
-		b.fc2.Forward(g, N, act, F, y, D, true)
-	}
-	tokens := n.mergeForward(&v.merger, &n.merge[0], n.x)
 	deep := make([][]float32, len(v.deep))
-	for i := range v.deep {
-		deep[i] = n.mergeForward(&v.deep[i], &n.merge[1+i], n.blockOutput(c.DeepstackIndexes[i]))
+	for i := range n.blocks {
+		a, b := n.activations(i, k), &v.blocks[i]
+		n.block(a, b, i, *input(i))
+		y := nn.Grow(input(i+1), N*D)
+		copy(y, a.mid)
+		b.fc2.Forward(g, N, a.act, F, y, D, true)
+		for k, idx := range c.DeepstackIndexes {
+			if idx == i {
+				deep[k] = n.mergeForward(&v.deep[k], &n.merge[1+k], y)
+			}
+		}
 	}
+	tokens := n.mergeForward(&v.merger, &n.merge[0], n.inputs[len(n.blocks)])
 	return n.split(images, tokens, deep)
+}
+
+// activations is where block i's are held.
+func (n *VisionNet) activations(i int, k keep) *visionActivations {
+	if k == keepActivations {
+		return &n.blocks[i]
+	}
+	return &n.blocks[0]
+}
+
+// block fills the activations of block i from its input x.
+func (n *VisionNet) block(a *visionActivations, b *visionBlock, i int, x []float32) {
+	c, g := n.c, &n.g
+	N, D, F := n.rows, c.HiddenSize, c.IntermediateSize
+	h1 := nn.Grow(&a.h1, N*D)
+	b.norm1.Forward(x, visionEps, h1, nn.Grow(&a.mean1, N), nn.Grow(&a.inv1, N))
+	qkv := nn.Grow(&a.qkv, N*3*D)
+	b.qkv.Forward(g, N, h1, D, qkv, 3*D, false)
+	n.rotate(qkv, false)
+	out := nn.Grow(&a.out, N*D)
+	n.attention.Forward(g, n.groups(i), qkv, out)
+	mid := nn.Grow(&a.mid, N*D)
+	copy(mid, x)
+	b.proj.Forward(g, N, out, D, mid, D, true)
+	h2 := nn.Grow(&a.h2, N*D)
+	b.norm2.Forward(mid, visionEps, h2, nn.Grow(&a.mean2, N), nn.Grow(&a.inv2, N))
+	fc1, act, saved := nn.Grow(&a.fc1, N*b.fc1.Out), nn.Grow(&a.act, N*F), nn.Grow(&a.saved, N*F)
+	b.fc1.Forward(g, N, h2, D, fc1, b.fc1.Out, false)
+	if c.Gated {
+		nn.SwiGLUForward(fc1, F, act, saved)
+	} else {
+		nn.GELUTanhForward(fc1, act, saved)
+	}
 }
 
 // groups says who attends to whom in block i.
@@ -116,14 +147,6 @@ func (n *VisionNet) groups(i int) []nn.Group {
 		return n.images
 	}
 	return n.windows
-}
-
-// blockOutput is the input of the block after i.
-func (n *VisionNet) blockOutput(i int) []float32 {
-	if i+1 < len(n.blocks) {
-		return n.blocks[i+1].x
-	}
-	return n.x
 }
 
 func (n *VisionNet) mergeForward(m *merger, a *mergerActivations, x []float32) []float32 {
@@ -173,16 +196,20 @@ func (n *VisionNet) Backward(w *Weights, dFeatures []Features, grad *Weights) {
 		}
 		return all
 	}
+	k := trainingKeep(n.Checkpointing)
 	dx := nn.Grow(&s.dx, N*D)
 	clear(dx)
-	n.mergeBackward(&v.merger, &n.merge[0], n.x, gather(func(f *Features) []float32 { return f.Tokens }), dx, &gv.merger)
+	n.mergeBackward(&v.merger, &n.merge[0], n.inputs[len(n.blocks)], gather(func(f *Features) []float32 { return f.Tokens }), dx, &gv.merger)
 	for i := len(n.blocks) - 1; i >= 0; i-- {
 		for k, idx := range c.DeepstackIndexes {
 			if idx == i {
-				n.mergeBackward(&v.deep[k], &n.merge[1+k], n.blockOutput(i), gather(func(f *Features) []float32 { return f.Deep[k] }), dx, &gv.deep[k])
+				n.mergeBackward(&v.deep[k], &n.merge[1+k], n.inputs[i+1], gather(func(f *Features) []float32 { return f.Deep[k] }), dx, &gv.deep[k])
 			}
 		}
-		a, b, gb := &n.blocks[i], &v.blocks[i], &gv.blocks[i]
+		a, x, b, gb := n.activations(i, k), n.inputs[i], &v.blocks[i], &gv.blocks[i]
+		if k == keepInputs && i+1 < len(n.blocks) { // the last block's are still there
+			n.block(a, b, i, x)
+		}
 		dact, dfc, dh := nn.Grow(&s.dact, N*F), nn.Grow(&s.dfc, N*b.fc1.Out), nn.Grow(&s.dh, N*D)
 		b.fc2.Backward(g, N, a.act, F, dx, D, dact, F, false, &gb.fc2, &s.lora)
 		if c.Gated {
@@ -198,7 +225,7 @@ func (n *VisionNet) Backward(w *Weights, dFeatures []Features, grad *Weights) {
 		n.attention.Backward(g, n.groups(i), a.qkv, dout, dqkv)
 		n.rotate(dqkv, true)
 		b.qkv.Backward(g, N, a.h1, D, dqkv, 3*D, dh, D, false, &gb.qkv, &s.lora)
-		b.norm1.Backward(a.x, a.mean1, a.inv1, dh, dx, &gb.norm1)
+		b.norm1.Backward(x, a.mean1, a.inv1, dh, dx, &gb.norm1)
 	}
 	v.patch.Backward(g, N, n.patches, v.patch.In, dx, D, nil, 0, false, &gv.patch, &s.lora)
 	if gv.position == nil {

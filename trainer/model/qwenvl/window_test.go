@@ -90,8 +90,8 @@ func TestDecodingAgreesWithTheForwardPass(t *testing.T) {
 		}
 		b := &Batch{}
 		rows, next := b.AddPrefix(&c, prompt, features[:1])
-		f.text.Forward(f.w, b)
-		prefix, empty := f.text.KV(rows), f.text.KV(nn.Segment{})
+		kvs := f.text.Prefill(f.w, b, []nn.Segment{rows, {}})
+		prefix, empty := kvs[0], kvs[1]
 		streams := []*Stream{{Prefix: prefix, Own: empty.Fork(&c, 4), Next: next}, {Own: prefix.Fork(&c, 4), Next: next}} // shared, and copied
 		decoder := NewDecoder(f.text)
 		for k := range continuations[0] {
