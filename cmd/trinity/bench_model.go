@@ -53,6 +53,7 @@ type speedReport struct {
 
 // Run measures and prints. A missing reference is a note.
 func (b *benchModelCmd) Run(c *Context) error {
+	collectOften()
 	report, err := b.measure(c)
 	if err != nil {
 		return err

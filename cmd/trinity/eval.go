@@ -21,6 +21,7 @@ type evalCmd struct {
 
 // Run measures a checkpoint in every role against the wind tunnel's truth and prints a table.
 func (v *evalCmd) Run(c *Context) error {
+	collectOften()
 	if v.Figures < 1 {
 		return usage(fmt.Errorf("--figures is %d; use 1 or more", v.Figures))
 	}

@@ -32,6 +32,7 @@ type generated struct {
 
 // Run completes one prompt and prints the text.
 func (g *generateCmd) Run(c *Context) error {
+	collectOften()
 	if g.MaxTokens < 1 {
 		return usage(fmt.Errorf("--max-tokens is %d; use 1 or more", g.MaxTokens))
 	}

@@ -23,6 +23,7 @@ type trainCmd struct {
 
 // Run trains from a preset or a file.
 func (cmd trainCmd) Run(c *Context) error {
+	collectOften()
 	cfg, err := config.Load(cmd.From)
 	if err != nil {
 		return usage(err)
@@ -42,6 +43,7 @@ type resumeCmd struct {
 
 // Run continues a run from its last checkpoint.
 func (cmd resumeCmd) Run(c *Context) error {
+	collectOften()
 	return finish(c, cmd.Dir, func(o trainer.Options) error { return trainer.Resume(c.Ctx, cmd.Dir, o) })
 }
 

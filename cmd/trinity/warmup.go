@@ -17,6 +17,7 @@ type warmupCmd struct {
 
 // Run trains the wind tunnel's checkpoint from a seed, with a progress bar on standard error.
 func (w *warmupCmd) Run(c *Context) error {
+	collectOften()
 	began := time.Now()
 	first := -1
 	bar := progressBar{out: c.Stderr}

@@ -18,15 +18,16 @@ func SwiGLUForward(gateUp []float32, f int, act, sig []float32) {
 	}
 }
 
-// SwiGLUBackward overwrites dGateUp from dAct.
+// SwiGLUBackward overwrites dGateUp, which may be gateUp itself, from dAct.
 func SwiGLUBackward(gateUp []float32, f int, sig, dAct, dGateUp []float32) {
 	for i := 0; i*f < len(dAct); i++ {
 		gate, up := gateUp[2*i*f:2*i*f+f], gateUp[2*i*f+f:2*i*f+2*f]
 		dGate, dUp := dGateUp[2*i*f:2*i*f+f], dGateUp[2*i*f+f:2*i*f+2*f]
 		s, da := sig[i*f:i*f+f], dAct[i*f:i*f+f]
 		for j, v := range gate {
+			u := up[j]
 			dUp[j] = da[j] * v * s[j]
-			dGate[j] = da[j] * up[j] * s[j] * (1 + v*(1-s[j]))
+			dGate[j] = da[j] * u * s[j] * (1 + v*(1-s[j]))
 		}
 	}
 }

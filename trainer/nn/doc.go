@@ -6,7 +6,7 @@ package nn
 // Grow returns a slice of length n backed by *buf, allocating only when its capacity is exceeded. Contents are arbitrary.
 func Grow(buf *[]float32, n int) []float32 {
 	if cap(*buf) < n {
-		*buf = make([]float32, n+n/4)
+		*buf = make([]float32, n+min(n/4, 1<<14)) // with room for buffers that grow by little, at little cost to large ones
 	}
 	*buf = (*buf)[:n]
 	return *buf

@@ -45,13 +45,11 @@ func (l *Linear) Forward(g *cpu.Gemm, rows int, x []float32, ldx int, y []float3
 }
 
 // Backward takes dy [rows, Out] and the forward input x, adds to the gradients held by grad (same shape as l), and
-// computes dx [rows, In] unless dx is nil, overwriting it unless accumulate is set. scratch is grown as needed.
+// computes dx [rows, In] unless dx is nil, overwriting it unless accumulate is set. scratch is grown as needed. dx comes last and
+// may be x itself.
 func (l *Linear) Backward(g *cpu.Gemm, rows int, x []float32, ldx int, dy []float32, ldy int, dx []float32, ldxGrad int, accumulate bool, grad *Linear, scratch *[]float32) {
 	if rows == 0 {
 		return
-	}
-	if dx != nil {
-		g.Mul(false, false, rows, l.In, l.Out, dy, ldy, l.W, l.In, dx, ldxGrad, accumulate)
 	}
 	if grad.W != nil {
 		g.Mul(true, false, l.Out, l.In, rows, dy, ldy, x, ldx, grad.W, l.In, true)
@@ -63,6 +61,9 @@ func (l *Linear) Backward(g *cpu.Gemm, rows int, x []float32, ldx int, dy []floa
 	}
 	for i := range grad.Adapters {
 		l.Adapters[i].backward(g, rows, l.In, x, ldx, dy, ldy, &grad.Adapters[i], scratch)
+	}
+	if dx != nil {
+		g.Mul(false, false, rows, l.In, l.Out, dy, ldy, l.W, l.In, dx, ldxGrad, accumulate)
 	}
 }
 

@@ -39,6 +39,11 @@ type Stats struct {
 	Decoded int // tokens sampled
 }
 
+// Add adds another call's work.
+func (s *Stats) Add(t Stats) {
+	s.Prefill, s.Asked, s.Decoded = s.Prefill+t.Prefill, s.Asked+t.Asked, s.Decoded+t.Decoded
+}
+
 // Sampler decodes on one goroutine; it is not safe for concurrent use.
 type Sampler struct {
 	c       *qwenvl.Config
@@ -91,9 +96,12 @@ func (s *Sampler) Run(ctx context.Context, w *qwenvl.Weights, shared []Shared) (
 	return st, ctx.Err()
 }
 
+// roomAtOnce bounds the positions that a completion is given room for before it has them.
+const roomAtOnce = 256
+
 // start gives l keys and values of its own to extend.
 func (l *live) start(c *qwenvl.Config) *live {
-	l.stream.Own = l.stream.Own.Fork(c, min(l.prompt.Sampling.MaxTokens, 64))
+	l.stream.Own = l.stream.Own.Fork(c, min(l.prompt.Sampling.MaxTokens, roomAtOnce))
 	return l
 }
 

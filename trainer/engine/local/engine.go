@@ -65,6 +65,7 @@ type Engine struct {
 	frozenVision     bool
 
 	workers []*worker // one a thread
+	work    Work
 	images  map[string]*picture
 }
 

@@ -55,11 +55,25 @@ func (e *Engine) Generate(ctx context.Context, slot engine.Slot, requests []engi
 		s.Images = []qwenvl.Features{features[key]}
 	}
 	parts := divide(order, len(e.workers))
-	return e.parallel(len(parts), func(wk *worker, i int) error {
-		_, err := wk.sampler.Run(ctx, w, parts[i])
+	stats := make([]sample.Stats, len(parts))
+	err = e.parallel(len(parts), func(wk *worker, i int) (err error) {
+		stats[i], err = wk.sampler.Run(ctx, w, parts[i])
 		return err
 	})
+	for _, s := range stats {
+		e.work.Sampling.Add(s)
+	}
+	return err
 }
+
+// Work counts what an engine has done since it was opened.
+type Work struct {
+	Sampling    sample.Stats
+	TrainedRows int // of the largest batch of an update
+}
+
+// Work returns the counts.
+func (e *Engine) Work() Work { return e.work }
 
 // prefixID names what prompts must agree on to share a prefix. Text-only prompts, whose whole prompt is their own, never do.
 func prefixID(p engine.Prompt, request int) string {

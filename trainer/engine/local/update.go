@@ -156,6 +156,14 @@ func (e *Engine) Update(ctx context.Context, samples []engine.Sample, objective 
 			return engine.UpdateStats{}, err
 		}
 	}
+	most := 0 // rows of a chunk
+	for i := range chunks {
+		most = max(most, chunks[i].batch.Rows())
+	}
+	e.work.TrainedRows = max(e.work.TrainedRows, most)
+	for _, wk := range e.workers {
+		wk.text.Reserve(most)
+	}
 	loss, err := newLoss(objective, samples)
 	if err != nil {
 		return engine.UpdateStats{}, err

@@ -26,6 +26,7 @@ type TextNet struct {
 	probs     []float32 // target distributions [targets, vocab], or those of the last strip of targets
 	logProbs  []float32
 	headStrip int // targets
+	reserved  int // rows
 	scratch   textScratch
 }
 
@@ -33,7 +34,16 @@ type textActivations struct {
 	h1, inv1, qkv, rotated, invHead, out, mid, h2, inv2, gateUp, act, sig []float32
 }
 
-type textScratch struct{ dx, dh, dqkv, drotated, dout, dgateUp, dact, dhidden, dnormed, lora []float32 }
+// LayerFloats is the number of a layer's activations a row, its input included.
+func (t *TextConfig) LayerFloats() int {
+	heads := t.Heads + t.KVHeads
+	return 4*t.HiddenSize + 2*(heads+t.KVHeads)*t.HeadDim + t.Heads*t.HeadDim + 4*t.IntermediateSize + heads + 2
+}
+
+// KVFloats is the number of keys and values a row, over all layers.
+func (t *TextConfig) KVFloats() int { return 2 * t.Layers * t.KVHeads * t.HeadDim }
+
+type textScratch struct{ dx, drotated, dhidden, dnormed, lora []float32 }
 
 // NewTextNet returns a net for c.
 func NewTextNet(c *Config) *TextNet {
@@ -71,6 +81,17 @@ func (r *Rotary) Angles(p [3]int32, cos, sin []float32) {
 		s, c := math.Sincos(float64(p[r.axis[j]]) * f)
 		cos[j], sin[j] = float32(c), float32(s)
 	}
+}
+
+// Reserve says that batches of up to so many rows are to come: buffers are then allocated once.
+func (n *TextNet) Reserve(rows int) { n.reserved = rows }
+
+// grow returns a buffer [rows, width] of arbitrary contents.
+func (n *TextNet) grow(buf *[]float32, rows, width int) []float32 {
+	if rows < n.reserved && cap(*buf) < rows*width {
+		nn.Grow(buf, n.reserved*width)
+	}
+	return nn.Grow(buf, rows*width)
 }
 
 // keep says what a forward pass leaves behind.
@@ -122,7 +143,7 @@ func (n *TextNet) forward(w *Weights, b *Batch, k keep, visit func(li int, a *te
 	t, N := &n.c.Text, b.Rows()
 	D, F := t.HiddenSize, t.IntermediateSize
 	half := t.HeadDim / 2
-	cos, sin := nn.Grow(&n.cos, N*half), nn.Grow(&n.sin, N*half)
+	cos, sin := n.grow(&n.cos, N, half), n.grow(&n.sin, N, half)
 	for i, p := range b.Positions {
 		n.rotary.Angles(p, cos[i*half:i*half+half], sin[i*half:i*half+half])
 	}
@@ -132,14 +153,14 @@ func (n *TextNet) forward(w *Weights, b *Batch, k keep, visit func(li int, a *te
 		}
 		return &n.inputs[li]
 	}
-	n.embed(w, b, nn.Grow(input(0), N*D))
+	n.embed(w, b, n.grow(input(0), N, D))
 	for li := range n.layers {
 		a, l := n.activations(li, k), &w.text.layers[li]
 		n.layer(a, l, b, *input(li))
 		if visit != nil {
 			visit(li, a)
 		}
-		y := nn.Grow(input(li+1), N*D)
+		y := n.grow(input(li+1), N, D)
 		copy(y, a.mid)
 		l.down.Forward(&n.g, N, a.act, F, y, D, true)
 		n.deepstack(b, li, y)
@@ -158,21 +179,21 @@ func (n *TextNet) activations(li int, k keep) *textActivations {
 func (n *TextNet) layer(a *textActivations, l *textLayer, b *Batch, x []float32) {
 	t, N, A := &n.c.Text, b.Rows(), &n.attention
 	D, F := t.HiddenSize, t.IntermediateSize
-	h1 := nn.Grow(&a.h1, N*D)
-	nn.RMSNormForward(x, l.inputNorm, t.RMSNormEps, h1, nn.Grow(&a.inv1, N))
-	qkv := nn.Grow(&a.qkv, N*A.Row())
+	h1 := n.grow(&a.h1, N, D)
+	nn.RMSNormForward(x, l.inputNorm, t.RMSNormEps, h1, n.grow(&a.inv1, N, 1))
+	qkv := n.grow(&a.qkv, N, A.Row())
 	l.qkv.Forward(&n.g, N, h1, D, qkv, A.Row(), false)
 	n.headNorms(a, l, N)
-	out := nn.Grow(&a.out, N*l.o.In)
+	out := n.grow(&a.out, N, l.o.In)
 	A.Forward(&n.g, b.Groups, a.rotated, out)
-	mid := nn.Grow(&a.mid, N*D)
+	mid := n.grow(&a.mid, N, D)
 	copy(mid, x)
 	l.o.Forward(&n.g, N, out, l.o.In, mid, D, true)
-	h2 := nn.Grow(&a.h2, N*D)
-	nn.RMSNormForward(mid, l.postNorm, t.RMSNormEps, h2, nn.Grow(&a.inv2, N))
-	gateUp, act := nn.Grow(&a.gateUp, N*2*F), nn.Grow(&a.act, N*F)
+	h2 := n.grow(&a.h2, N, D)
+	nn.RMSNormForward(mid, l.postNorm, t.RMSNormEps, h2, n.grow(&a.inv2, N, 1))
+	gateUp, act := n.grow(&a.gateUp, N, 2*F), n.grow(&a.act, N, F)
 	l.gateUp.Forward(&n.g, N, h2, D, gateUp, 2*F, false)
-	nn.SwiGLUForward(gateUp, F, act, nn.Grow(&a.sig, N*F))
+	nn.SwiGLUForward(gateUp, F, act, n.grow(&a.sig, N, F))
 }
 
 // Hidden returns the rows [rows, hidden] that a layer of the last Forward read, 0 being the embeddings with the images'
@@ -204,7 +225,7 @@ func (n *TextNet) deepstack(b *Batch, li int, y []float32) {
 func (n *TextNet) headNorms(a *textActivations, l *textLayer, rows int) {
 	t, row := &n.c.Text, n.attention.Row()
 	d, half, heads := t.HeadDim, t.HeadDim/2, t.Heads+t.KVHeads
-	rotated, inv := nn.Grow(&a.rotated, rows*row), nn.Grow(&a.invHead, rows*heads)
+	rotated, inv := n.grow(&a.rotated, rows, row), n.grow(&a.invHead, rows, heads)
 	for i := range rows {
 		cos, sin := n.cos[i*half:i*half+half], n.sin[i*half:i*half+half]
 		from, to := a.qkv[i*row:i*row+row], rotated[i*row:i*row+row]
@@ -284,19 +305,18 @@ func (n *TextNet) Backward(w *Weights, b *Batch, coef []float32, grad *Weights, 
 				dFeatures[i].Deep = append([][]float32{append([]float32(nil), imageRows(dx, im, D)...)}, dFeatures[i].Deep...)
 			}
 		}
-		dact, dgateUp, dh := nn.Grow(&s.dact, N*F), nn.Grow(&s.dgateUp, N*2*F), nn.Grow(&s.dh, N*D)
-		l.down.Backward(&n.g, N, a.act, F, dx, D, dact, F, false, &gl.down, &s.lora)
-		nn.SwiGLUBackward(a.gateUp, F, a.sig, dact, dgateUp)
-		l.gateUp.Backward(&n.g, N, a.h2, D, dgateUp, 2*F, dh, D, false, &gl.gateUp, &s.lora)
-		nn.RMSNormBackward(a.mid, l.postNorm, a.inv2, dh, dx, gl.postNorm)
-		dout := nn.Grow(&s.dout, N*l.o.In)
-		l.o.Backward(&n.g, N, a.out, l.o.In, dx, D, dout, l.o.In, false, &gl.o, &s.lora)
-		drotated := nn.Grow(&s.drotated, N*A.Row())
+		// Each gradient takes the place of the activation it is of, which nothing reads afterwards.
+		l.down.Backward(&n.g, N, a.act, F, dx, D, a.act, F, false, &gl.down, &s.lora)
+		nn.SwiGLUBackward(a.gateUp, F, a.sig, a.act, a.gateUp)
+		l.gateUp.Backward(&n.g, N, a.h2, D, a.gateUp, 2*F, a.h2, D, false, &gl.gateUp, &s.lora)
+		nn.RMSNormBackward(a.mid, l.postNorm, a.inv2, a.h2, dx, gl.postNorm)
+		l.o.Backward(&n.g, N, a.out, l.o.In, dx, D, a.out, l.o.In, false, &gl.o, &s.lora)
+		drotated := n.grow(&s.drotated, N, A.Row())
 		clear(drotated)
-		A.Backward(&n.g, b.Groups, a.rotated, dout, drotated)
+		A.Backward(&n.g, b.Groups, a.rotated, a.out, drotated)
 		n.headNormsBackward(a, l, gl, drotated, N)
-		l.qkv.Backward(&n.g, N, a.h1, D, s.dqkv, A.Row(), dh, D, false, &gl.qkv, &s.lora)
-		nn.RMSNormBackward(x, l.inputNorm, a.inv1, dh, dx, gl.inputNorm)
+		l.qkv.Backward(&n.g, N, a.h1, D, a.rotated, A.Row(), a.h1, D, false, &gl.qkv, &s.lora)
+		nn.RMSNormBackward(x, l.inputNorm, a.inv1, a.h1, dx, gl.inputNorm)
 	}
 	n.embedBackward(b, dx, grad)
 	for i := range dFeatures {
@@ -329,7 +349,7 @@ func (n *TextNet) headBackward(w *Weights, b *Batch, coef []float32, grad *Weigh
 	dhidden := nn.Grow(&s.dhidden, N*D)
 	clear(dhidden)
 	nn.RMSNormBackward(n.hidden, w.text.norm, n.inv, dnormed, dhidden, grad.text.norm)
-	dx := nn.Grow(&s.dx, b.Rows()*D)
+	dx := n.grow(&s.dx, b.Rows(), D)
 	clear(dx)
 	for i, r := range b.TargetRow {
 		cpu.Add(dx[int(r)*D:int(r)*D+D], dhidden[i*D:i*D+D])
@@ -340,7 +360,7 @@ func (n *TextNet) headBackward(w *Weights, b *Batch, coef []float32, grad *Weigh
 func (n *TextNet) headNormsBackward(a *textActivations, l, gl *textLayer, drotated []float32, rows int) {
 	t, row := &n.c.Text, n.attention.Row()
 	d, half, heads := t.HeadDim, t.HeadDim/2, t.Heads+t.KVHeads
-	dqkv := nn.Grow(&n.scratch.dqkv, rows*row)
+	dqkv := a.rotated // which the attention has done with
 	for i := range rows {
 		cos, sin := n.cos[i*half:i*half+half], n.sin[i*half:i*half+half]
 		for h := range heads {
