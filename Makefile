@@ -48,12 +48,14 @@ bench: build ## compare the engine's speed with OpenBLAS on this machine; option
 	bin/trinity bench engine $(ARGS)
 
 # Expected values that come from other implementations, with the versions that made the committed ones.
-golden: need-go ## make the tests' reference files anew with Pillow, transformers, tokenizers and safetensors (needs Python and npm)
-	$(PYTHON) -m venv bin/golden
-	bin/golden/bin/pip install --quiet numpy pillow==13.0.0 tokenizers==0.23.3 safetensors==0.8.0 \
-		transformers==5.25.0 torch==2.9.1 torchvision==0.24.1
+golden: bin/golden/ready need-go ## make the tests' reference files anew with Pillow, transformers, PEFT, TRL, tokenizers and safetensors (needs Python and npm)
 	$(GO) test ./trainer/tokenizer -run TestTrainedMatchesReference -update
-	for d in imageproc tokenizer safetensors jinja engine/local; do (cd trainer/$$d/testdata && $(CURDIR)/bin/golden/bin/python make.py) || exit 1; done
+	for d in imageproc tokenizer safetensors jinja engine/local fidelity; do (cd trainer/$$d/testdata && $(CURDIR)/bin/golden/bin/python make.py) || exit 1; done
+
+bin/golden/ready: trainer/fidelity/testdata/requirements.txt
+	$(PYTHON) -m venv bin/golden
+	bin/golden/bin/pip install --quiet -r $<
+	touch $@
 
 clean: ## remove what was built; runs and databases stay
 	rm -rf bin

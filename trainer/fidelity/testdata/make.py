@@ -453,7 +453,7 @@ def make(name):
     with open(os.path.join(dir, "golden.json"), "w") as f:
         json.dump(out, f, separators=(",", ":"))
         f.write("\n")
-    print(f"{name}: {greedy} {len(tensors)} tensors, greedy lead {lead:.4f}, losses {json.dumps(losses)}")
+    print(f"{name}: {len(tensors)} tensors, greedy lead {lead:.4f}, losses {json.dumps(losses)}")
 
 
 if __name__ == "__main__":
