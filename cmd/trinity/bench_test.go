@@ -106,3 +106,29 @@ func TestSummariseRatios(t *testing.T) {
 	require.InEpsilon(t, 1.0, sums[0].Ratio, 1e-12)
 	require.Equal(t, 0.5, sums[0].Worst)
 }
+
+func TestBenchMemory(t *testing.T) {
+	if _, err := residentPeak(); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv(asProgram, "1")
+	code, out, errs := bench(t, "memory", "--quick", "--json")
+	require.Zero(t, code, errs)
+	var rows []memoryRow
+	require.NoError(t, json.Unmarshal([]byte(out), &rows))
+	require.Len(t, rows, 5)
+	for _, r := range rows {
+		require.Greater(t, r.Peak, r.Program+r.Weights, r.Work)
+		require.InEpsilon(t, float64(r.Peak)/float64(r.needed()), r.Ratio, 1e-9)
+		require.Equal(t, r.Work == "generate", r.KV > 0)
+		require.Equal(t, r.Work != "generate", r.Optimiser > 0 && r.Gradient > 0)
+		require.Positive(t, r.Activations)
+	}
+	var text bytes.Buffer
+	require.NoError(t, printMemory(&text, 2, rows))
+	require.Contains(t, text.String(), "| tiny")
+
+	code, _, errs = bench(t, "memory", "--threads=0")
+	require.Equal(t, 2, code)
+	require.Contains(t, errs, "--threads")
+}
