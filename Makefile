@@ -44,8 +44,8 @@ generate: need-go ## write the generated files anew after a change to a .templ f
 	$(GO) tool templ fmt web
 	$(GO) tool templ generate -path web
 
-bench: build ## compare the engine's speed with OpenBLAS on this machine; options: ARGS="--quick"
-	bin/trinity bench engine $(ARGS)
+bench: build ## measure speed and memory beside OpenBLAS and PyTorch; options: ARGS="--quick --python DIR/bin/python"
+	bin/trinity bench all $(ARGS)
 
 # Expected values that come from other implementations, with the versions that made the committed ones.
 golden: bin/golden/ready need-go ## make the tests' reference files anew with Pillow, transformers, PEFT, TRL, tokenizers and safetensors (needs Python and npm)

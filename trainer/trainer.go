@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/trinity-lab/trinity/trainer/config"
+	"github.com/trinity-lab/trinity/trainer/engine"
 	"github.com/trinity-lab/trinity/trainer/journal"
 	"github.com/trinity-lab/trinity/trainer/loop/trinity"
 	"github.com/trinity-lab/trinity/trainer/spec"
@@ -44,6 +45,8 @@ type Options struct {
 	Version string // of the program, for the run record
 	ID      string // of a new run: 16 hexadecimal digits; empty draws one
 	Control *trinity.Control
+	// OnEngine is called with the run's engine once it is open.
+	OnEngine func(engine.Engine)
 	// OnStart is called once the journal is open and the model loaded; OnStep after each commit.
 	OnStart func(run spec.Run, from int)
 	OnStep  func(step int, s spec.Step)
@@ -140,6 +143,9 @@ func start(ctx context.Context, w *journal.Writer, source *source, p past, dir s
 	e, err := openEngine(dir, run.Config)
 	if err == nil {
 		defer e.Close()
+		if o.OnEngine != nil {
+			o.OnEngine(e)
+		}
 		info := e.Info()
 		run.Model = fmt.Sprintf("%s %s", info.Architecture, count(info.Parameters))
 		from, err = p.restore(ctx, e, warn)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"text/tabwriter"
 	"time"
 
 	"github.com/trinity-lab/trinity/trainer/backend/cpu"
@@ -217,19 +216,19 @@ func (r engineReport) print(w io.Writer) error {
 	} else {
 		fmt.Fprintf(w, "kernels: %s\nnote: %s\n", r.Kernels, r.Note)
 	}
-	fmt.Fprintln(w, "GFLOP/s, best of the rounds; C [m,n] = op(A) [m,k] · op(B) [k,n]")
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "threads\tm\tn\tk\tform\tours\tOpenBLAS\tratio\t")
+	fmt.Fprintf(w, "GFLOP/s, best of the rounds; C [m,n] = op(A) [m,k] · op(B) [k,n]\n\n")
+	table := markdown{header: []string{"threads", "m", "n", "k", "form", "trinity", "OpenBLAS", "ratio"}}
 	for _, row := range r.Rows {
 		theirs, ratio := "-", "-"
 		if row.Ratio > 0 {
 			theirs, ratio = fmt.Sprintf("%.1f", row.OpenBLAS), fmt.Sprintf("%.2f", row.Ratio)
 		}
-		fmt.Fprintf(table, "%d\t%d\t%d\t%d\t%s\t%.1f\t%s\t%s\t\n", row.Threads, row.M, row.N, row.K, row.Form, row.Ours, theirs, ratio)
+		table.add(fmt.Sprint(row.Threads), fmt.Sprint(row.M), fmt.Sprint(row.N), fmt.Sprint(row.K), row.Form, fmt.Sprintf("%.1f", row.Ours), theirs, ratio)
 	}
-	if err := table.Flush(); err != nil {
+	if err := table.print(w); err != nil {
 		return err
 	}
+	fmt.Fprintln(w)
 	for _, s := range r.Summary {
 		fmt.Fprintf(w, "threads %d: geometric mean of the ratios %.2f, worst %.2f\n", s.Threads, s.Ratio, s.Worst)
 	}

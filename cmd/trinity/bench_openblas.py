@@ -1,21 +1,36 @@
 """Times OpenBLAS's sgemm. Reads lines "threads transA transB m n k seconds", answers each with seconds per call,
 the best of four parts of the time allowed."""
 import ctypes
+import glob
+import importlib.util
+import os
 import sys
 import time
 
-blas = None
-for name in ("libopenblas.so.0", "libopenblas.so"):
+
+
+def candidates():
+    """Libraries to try, each with how it spells a function and what its integers are: the system's, then NumPy's own."""
+    for name in ("libopenblas.so.0", "libopenblas.so"):
+        yield name, "{}", ctypes.c_int
+    spec = importlib.util.find_spec("numpy")
+    if spec:
+        for path in glob.glob(os.path.join(spec.submodule_search_locations[0], "..", "numpy.libs", "libscipy_openblas64_*.so")):
+            yield path, "scipy_{}64_", ctypes.c_int64
+
+
+for name, spelling, integer in candidates():
     try:
         blas = ctypes.CDLL(name)
+        config, set_threads, sgemm = (getattr(blas, spelling.format(f)) for f in ("openblas_get_config", "openblas_set_num_threads", "cblas_sgemm"))
         break
-    except OSError:
+    except (OSError, AttributeError):
         pass
-if blas is None:
+else:
     print("absent", flush=True)
     sys.exit(0)
-blas.openblas_get_config.restype = ctypes.c_char_p
-print("found", blas.openblas_get_config().decode(), flush=True)
+config.restype = ctypes.c_char_p
+print("found", config().decode(), flush=True)
 
 ROW, PLAIN, TRANS = 101, 111, 112
 
@@ -41,18 +56,18 @@ for line in sys.stdin:
     a, b, c = operands[(m, n, k)]
     args = [
         ctypes.c_int(ROW), ctypes.c_int(TRANS if ta else PLAIN), ctypes.c_int(TRANS if tb else PLAIN),
-        ctypes.c_int(m), ctypes.c_int(n), ctypes.c_int(k), ctypes.c_float(1), a, ctypes.c_int(m if ta else k),
-        b, ctypes.c_int(k if tb else n), ctypes.c_float(0), c, ctypes.c_int(n),
+        integer(m), integer(n), integer(k), ctypes.c_float(1), a, integer(m if ta else k),
+        b, integer(k if tb else n), ctypes.c_float(0), c, integer(n),
     ]
-    blas.openblas_set_num_threads(threads)
-    run(blas.cblas_sgemm, args, 2)
-    once = run(blas.cblas_sgemm, args, 3)
-    spent = min(run(blas.cblas_sgemm, args, max(1, int(seconds / 4 / once))) for _ in range(4))
+    set_threads(threads)
+    run(sgemm, args, 2)
+    once = run(sgemm, args, 3)
+    spent = min(run(sgemm, args, max(1, int(seconds / 4 / once))) for _ in range(4))
     # A call with m = 0 does nothing: what it takes is ctypes' own share.
-    empty = args[:3] + [ctypes.c_int(0)] + args[4:]
-    spent -= min(run(blas.cblas_sgemm, empty, 200) for _ in range(3))
+    empty = args[:3] + [integer(0)] + args[4:]
+    spent -= min(run(sgemm, empty, 200) for _ in range(3))
     if threads > 1:
         # Its idle threads spin for a tenth of a second; let them fall asleep before the other side is timed.
-        blas.openblas_set_num_threads(1)
+        set_threads(1)
         time.sleep(0.125)
     print(spent, flush=True)

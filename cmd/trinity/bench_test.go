@@ -132,3 +132,55 @@ func TestBenchMemory(t *testing.T) {
 	require.Equal(t, 2, code)
 	require.Contains(t, errs, "--threads")
 }
+
+func TestBenchContext(t *testing.T) {
+	code, out, errs := bench(t, "context", "--quick", "--rounds=1", "--json")
+	require.Zero(t, code, errs)
+	var report contextReport
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Len(t, report.Rows, 3)
+	for _, r := range report.Rows {
+		require.Positive(t, r.Forward)
+		require.Greater(t, r.Step, r.Forward)
+	}
+	code, _, errs = bench(t, "context", "--rounds=0")
+	require.Equal(t, 2, code)
+	require.Contains(t, errs, "--rounds")
+}
+
+func TestGrowthIsAnExponent(t *testing.T) {
+	g := growthOf([]contextRow{{Context: 128, Decode: 1, Forward: 1, Step: 1}, {Context: 256, Decode: 2, Forward: 1, Step: 1.1}, {Context: 512, Decode: 4, Forward: 2, Step: 16}})
+	require.InDelta(t, 1, g.Decode, 1e-12)
+	require.InDelta(t, .5, g.Forward, 1e-12)
+	require.InDelta(t, 2, g.Step, 1e-12)
+}
+
+// The counts follow from the seed, and sharing saves something of every step.
+func TestBenchPrefix(t *testing.T) {
+	small := []string{"prefix", "--steps=1", "--json", "--set=corpus.images_per_step=2"}
+	code, out, errs := bench(t, small...)
+	require.Zero(t, code, errs)
+	var report prefixReport
+	require.NoError(t, json.Unmarshal([]byte(out), &report))
+	require.Positive(t, report.Computed)
+	require.Positive(t, report.Decoded)
+	require.Less(t, report.Share, .8)
+	_, again, _ := bench(t, append(small, "--set=threads=1")...)
+	require.Equal(t, out, again)
+
+	code, _, errs = bench(t, "prefix", "--steps=0")
+	require.Equal(t, 2, code)
+	require.Contains(t, errs, "steps")
+}
+
+func TestBenchAllIsAPage(t *testing.T) {
+	if _, err := residentPeak(); err != nil {
+		t.Skip(err)
+	}
+	t.Setenv(asProgram, "1")
+	code, out, errs := bench(t, "all", "--quick", "--rounds=1", "--python=/nowhere/python")
+	require.Zero(t, code, errs)
+	for _, part := range []string{"engine", "model", "context", "prefix", "memory"} {
+		require.Contains(t, out, "`trinity bench "+part+"`\n\n")
+	}
+}

@@ -16,7 +16,7 @@ var openBLASScript string
 
 // errNoOpenBLAS says how to get the reference; the benchmark goes on without it.
 var errNoOpenBLAS = errors.New("OpenBLAS was not found, so only our own figures are shown; for the comparison install " +
-	"python3 and the Debian package libopenblas0 (any libopenblas.so.0 on the loader's path will do)")
+	"python3 and the Debian package libopenblas0 (any libopenblas.so.0 on the loader's path will do, and so does NumPy)")
 
 // openBLAS is a Python process that times OpenBLAS through ctypes, which keeps our binary free of cgo.
 type openBLAS struct {
