@@ -97,18 +97,22 @@ func (r *contextRow) measure(ctx context.Context, e *local.Engine) error {
 	if err != nil {
 		return err
 	}
-	var decode [2]float64 // to tell prefill from decoding
-	for i, tokens := range []int{2, 2 + decodeTokens} {
-		request := engine.Request{Prompt: prompt, N: decodeStreams, Sampling: spec.SamplingConfig{Temperature: 1, TopP: 1, MaxTokens: tokens}}
-		start := time.Now()
-		if err := e.Generate(ctx, engine.Policy, []engine.Request{request}, func(engine.Completion) {}); err != nil {
-			return err
+	// One completion ends when all are prefilled and one token further: the time from there on is the others'.
+	long := engine.Request{Prompt: prompt, N: decodeStreams, Sampling: spec.SamplingConfig{Temperature: 1, TopP: 1, MaxTokens: 2 + decodeTokens}}
+	short := long
+	short.N, short.Sampling.MaxTokens = 1, 2
+	var start time.Time
+	err = e.Generate(ctx, engine.Policy, []engine.Request{short, long}, func(c engine.Completion) {
+		if c.Request == 0 {
+			start = time.Now()
 		}
-		decode[i] = time.Since(start).Seconds()
+	})
+	if err != nil {
+		return err
 	}
-	r.Decode = min(r.Decode, max(0, decode[1]-decode[0])/(decodeStreams*decodeTokens))
+	r.Decode = min(r.Decode, time.Since(start).Seconds()/(decodeStreams*decodeTokens))
 	sequence := engine.Sequence{Prompt: prompt, Tokens: e.Encode("bar")}
-	start := time.Now()
+	start = time.Now()
 	if _, err := e.Score(ctx, engine.Policy, []engine.Sequence{sequence}); err != nil {
 		return err
 	}
