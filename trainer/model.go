@@ -16,35 +16,34 @@ import (
 	"github.com/trinity-lab/trinity/trainer/spec"
 )
 
-// checkModel looks for a checkpoint before anything is written.
-func checkModel(model string) error {
+// checkModel looks for the checkpoint that a setting names before anything is written.
+func checkModel(setting, model string) error {
 	name, builtin := strings.CutPrefix(model, spec.Builtin)
 	if !builtin {
 		if _, err := os.Stat(filepath.Join(model, "config.json")); err != nil {
-			return fmt.Errorf("model.path: no checkpoint in %q: %w; give a folder in Hugging Face layout", model, err)
+			return fmt.Errorf("%s: no checkpoint in %q: %w; give a folder in Hugging Face layout", setting, model, err)
 		}
 		return nil
 	}
 	if _, err := fs.Stat(configs.Models, path.Join("model", name, "config.json")); err != nil {
-		return fmt.Errorf("model.path: this program has no built-in model %q; make one with: trinity warmup -o DIR, and set model.path=DIR", name)
+		return fmt.Errorf("%s: this program has no built-in model %q; make one with: trinity warmup -o DIR, and set %s=DIR", setting, name, setting)
 	}
 	return nil
 }
 
-// modelFolder returns the checkpoint's folder; a built-in one is written into the run directory first. One that is there
-// already is kept, since a resumed run needs the weights it began with, also under a newer program.
-func modelFolder(model, dir string) (string, error) {
+// modelFolder returns the folder of the checkpoint that a setting names; a built-in one is first written to folder in the run
+// directory. One that is there already is kept, since a resumed run needs the weights it began with, also under a newer program.
+func modelFolder(setting, model, folder string) (string, error) {
 	name, builtin := strings.CutPrefix(model, spec.Builtin)
 	if !builtin {
 		return model, nil
 	}
-	folder := filepath.Join(dir, ModelDir)
 	if _, err := os.Stat(folder); err == nil {
 		return folder, nil
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("write model: %w", err)
 	}
-	if err := checkModel(model); err != nil {
+	if err := checkModel(setting, model); err != nil {
 		return "", err
 	}
 	files, err := fs.Sub(configs.Models, path.Join("model", name))
@@ -57,11 +56,18 @@ func modelFolder(model, dir string) (string, error) {
 	return folder, nil
 }
 
-// openEngine opens the CPU engine on the run's model, as it was before the first step.
+// openEngine opens the CPU engine on the run's model, as it was before the first step. Where the Verifier is another model the
+// engine has none: see openVerifier.
 func openEngine(dir string, cfg spec.Config) (engine.Engine, error) {
-	folder, err := modelFolder(cfg.Model.Path, dir)
+	folder, err := modelFolder("model.path", cfg.Model.Path, filepath.Join(dir, ModelDir))
 	if err != nil {
 		return nil, err
 	}
-	return local.Open(folder, local.Options{Model: cfg.Model, Verifier: cfg.Verifier.Path, VerifierBF16: cfg.Verifier.EMABF16, Optimizer: cfg.Optimizer, Threads: cfg.Threads, Seed: cfg.Seed})
+	o := local.Options{Model: cfg.Model, VerifierBF16: cfg.Verifier.EMABF16, Optimizer: cfg.Optimizer, Threads: cfg.Threads, Seed: cfg.Seed, NoVerifier: otherVerifier(cfg)}
+	if !o.NoVerifier && cfg.Verifier.Path != "" {
+		if o.Verifier, err = modelFolder("verifier.path", cfg.Verifier.Path, filepath.Join(dir, VerifierDir)); err != nil {
+			return nil, err
+		}
+	}
+	return local.Open(folder, o)
 }

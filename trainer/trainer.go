@@ -24,10 +24,11 @@ import (
 
 // Files of a run directory beside the journal and checkpoints.
 const (
-	ConfigFile = "config.yaml" // the configuration as it ran
-	PIDFile    = "pid"         // of the running process; gone when none runs
-	ModelDir   = "model"       // a built-in model, written out
-	ImagesDir  = "images"      // every image used, by its SHA-256
+	ConfigFile  = "config.yaml" // the configuration as it ran
+	PIDFile     = "pid"         // of the running process; gone when none runs
+	ModelDir    = "model"       // a built-in model, written out
+	VerifierDir = "verifier"    // the same of verifier.path
+	ImagesDir   = "images"      // every image used, by its SHA-256
 )
 
 // ErrInput is wrapped by errors about what the caller gave: configuration, paths, run directory.
@@ -70,7 +71,10 @@ func Run(ctx context.Context, cfg spec.Config, dir string, o Options) error {
 		return input(err)
 	}
 	defer source.close()
-	if err := checkModel(cfg.Model.Path); err != nil {
+	if err := checkModel("model.path", cfg.Model.Path); err != nil {
+		return input(err)
+	}
+	if err := checkVerifier(cfg); err != nil {
 		return input(err)
 	}
 	w, err := journal.Create(dir)
@@ -142,10 +146,16 @@ func start(ctx context.Context, w *journal.Writer, source *source, p past, dir s
 	}
 	e, err := openEngine(dir, run.Config)
 	if err == nil {
-		defer e.Close()
+		defer func() { _ = e.Close() }()
 		if o.OnEngine != nil {
 			o.OnEngine(e)
 		}
+		var with engine.Engine
+		if with, err = openVerifier(dir, run.Config, e, o.Log); err == nil {
+			e = with
+		}
+	}
+	if err == nil {
 		info := e.Info()
 		run.Model = fmt.Sprintf("%s %s", info.Architecture, count(info.Parameters))
 		from, err = p.restore(ctx, e, warn)

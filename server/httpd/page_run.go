@@ -98,10 +98,15 @@ func (s *Site) runFacts(run experiment.Run) []view.Fact {
 		add("skipped", fmt.Sprintf("%d files that could not be read", run.Skipped))
 	}
 	add("a step", fmt.Sprintf("%d images, G = %d, K = %d", c.Corpus.ImagesPerStep, c.Questioner.Samples, c.Solver.Samples))
-	if c.Verifier.Gate {
-		add("Verifier", fmt.Sprintf("%s, decay %s", c.Verifier.Update, view.Exact(c.Verifier.EMADecay)))
-	} else {
+	switch {
+	case !c.Verifier.Gate:
 		add("Verifier", "gate off: every well-formed candidate passes")
+	case c.Verifier.Update == "endpoint":
+		add("Verifier", fmt.Sprintf("%s at %s", c.Verifier.Endpoint.Model, c.Verifier.Endpoint.URL))
+	case c.Verifier.Update == "fixed":
+		add("Verifier", strings.TrimSpace("fixed "+c.Verifier.Path))
+	default:
+		add("Verifier", fmt.Sprintf("%s, decay %s", c.Verifier.Update, view.Exact(c.Verifier.EMADecay)))
 	}
 	add("seed", fmt.Sprint(c.Seed))
 	add("created", run.Created.UTC().Format("2 Jan 2006, 15:04:05 UTC"))

@@ -15,7 +15,9 @@ import (
 
 // options are not the paper's: they are off, or at their default, where a preset or a run of an earlier version does not
 // name them.
-var options = []string{"model.decode_batch", "model.gradient_checkpointing", "optimizer.alternate", "verifier.ema_bf16"}
+var options = []string{"model.decode_batch", "model.gradient_checkpointing", "optimizer.alternate", "verifier.ema_bf16",
+	"verifier.endpoint.url", "verifier.endpoint.model", "verifier.endpoint.key_env", "verifier.endpoint.concurrency", "verifier.endpoint.timeout",
+	"verifier.endpoint.connect_timeout", "verifier.endpoint.attempts"}
 
 func TestPresetsAreValidAndComplete(t *testing.T) {
 	require.Equal(t, []string{"trinity-qwen2.5-vl-7b", "trinity-qwen3-vl-8b", "windtunnel"}, Presets())
@@ -209,4 +211,24 @@ func FuzzParse(f *testing.F) {
 			_ = cfg.Validate()
 		}
 	})
+}
+
+func TestEndpointSettings(t *testing.T) {
+	good := []string{"verifier.update=endpoint", "verifier.endpoint.url=https://judge.example/v1", "verifier.endpoint.model=m"}
+	apply := func(set ...string) error {
+		cfg, err := Load("windtunnel")
+		require.NoError(t, err)
+		return Apply(&cfg, append(slices.Clone(good), set...)...)
+	}
+	require.NoError(t, apply("verifier.endpoint.key_env=OPENAI_API_KEY", "verifier.endpoint.timeout=2.5"))
+	for _, fault := range []string{"url=ftp://x/v1", "url=", "url=http://", "url=http://me:hunter2@x/v1", "url=http://x/v1?key=hunter2", "model=", "key_env=sk-hunter2", "key_env=AWS_SECRET_ACCESS_KEY",
+		"concurrency=-1", "concurrency=2000", "timeout=-1", "connect_timeout=1e9", "attempts=-1"} {
+		err := apply("verifier.endpoint." + fault)
+		key, _, _ := strings.Cut(fault, "=")
+		require.Len(t, Faults(err), 1, fault)
+		require.Equal(t, "verifier.endpoint."+key, Faults(err)[0].Field)
+		require.NotContains(t, err.Error(), "hunter2", "what may be a secret is not repeated")
+	}
+	require.ErrorContains(t, apply("verifier.update=ema"), "verifier.endpoint.url: is given, but verifier.update is \"ema\"")
+	require.ErrorContains(t, apply("verifier.path=x"), "verifier.path: is given")
 }

@@ -16,7 +16,7 @@ func choices(key string) []string {
 	case "solver.thinking":
 		return []string{"required", "prefix"}
 	case "verifier.update":
-		return []string{"ema", "fixed"}
+		return []string{"ema", "fixed", "endpoint"}
 	}
 	return nil
 }
@@ -59,8 +59,8 @@ var settingHelp = map[string]string{
 	"questioner.thinking":      "Whether a candidate may or must think before its JSON. prefix: the chat template opens the thinking.",
 	"solver.samples":           "K: answers to each selected question.",
 	"solver.thinking":          "Thinking is required of the Solver. prefix: the chat template opens it.",
-	"verifier.path":            "Other initial weights of the same architecture. Empty: the policy's own.",
-	"verifier.update":          "ema follows the policy slowly; fixed never moves.",
+	"verifier.path":            "Other weights that judge: a checkpoint folder. With ema it starts there and has the policy's architecture. Empty: the policy's own.",
+	"verifier.update":          "Who judges: ema follows the policy slowly, fixed never moves, endpoint is a model on an OpenAI-compatible server.",
 	"verifier.ema_decay":       "Share of its own weights the Verifier keeps each step. The paper takes 0.999.",
 	"verifier.ema_bf16":        "Store the moving average in bfloat16 rather than float32. Slow averages then hardly move: shown, not recommended.",
 	"verifier.gate":            "Screen questions before they become supervision. Off takes every well-formed candidate as grounded and right: an ablation.",
@@ -92,6 +92,14 @@ var settingHelp = map[string]string{
 	"checkpoint.every":         "Steps between checkpoints. The last step always saves.",
 	"checkpoint.keep":          "Newest checkpoints kept.",
 	"threads":                  "CPU threads. 0 takes all cores. Does not change results.",
+
+	"verifier.endpoint.url":             "With update endpoint: base address of the server, such as http://127.0.0.1:8000/v1.",
+	"verifier.endpoint.model":           "With update endpoint: the model, by the server's name for it.",
+	"verifier.endpoint.key_env":         "Environment variable of the trainer that holds the server's key; its name ends in _API_KEY. Empty sends none.",
+	"verifier.endpoint.concurrency":     "Calls at once. 0 takes 8.",
+	"verifier.endpoint.timeout":         "Longest whole call, seconds. 0 takes 300.",
+	"verifier.endpoint.connect_timeout": "Longest wait for a connection, seconds. 0 takes 10.",
+	"verifier.endpoint.attempts":        "Tries of a call that fails for the moment, the first included. 0 takes 10, about two minutes. Then the run stops and can be resumed.",
 
 	"model.gradient_checkpointing": "Keep only the layers' inputs for the backward pass and compute the rest again: less memory for a longer training step. Does not change results.",
 }

@@ -48,14 +48,24 @@ type Request struct {
 
 // Completion is one finished sample.
 type Completion struct {
-	Request int // index into the requests given to Generate
-	Sample  int // 0..N-1
-	Tokens  []int32
+	Request int     // index into the requests given to Generate
+	Sample  int     // 0..N-1
+	Tokens  []int32 // nil of a model that tells their number alone
 	// LogProbs are natural log-probabilities [len(Tokens)] over the full vocabulary at temperature 1, so that they compare
 	// with Score whatever filters were used for sampling.
 	LogProbs  []float32
 	Text      string // without special tokens
 	Truncated bool   // MaxTokens was reached before the end of the turn
+	Counted   int    // where Tokens is nil: how many there were, 0 if that is not known
+	Refused   string // why there is no text: the model's server turned the prompt down
+}
+
+// Length is the number of tokens.
+func (c Completion) Length() int {
+	if c.Tokens == nil {
+		return c.Counted
+	}
+	return len(c.Tokens)
 }
 
 // Sequence is a prompt with its completion's tokens, as sampled.
@@ -120,6 +130,10 @@ type Info struct {
 
 // ErrDamaged is wrapped by Restore where a saved state is incomplete or altered: an older one may be whole.
 var ErrDamaged = errors.New("the checkpoint is damaged")
+
+// ErrUnavailable is wrapped by Generate where a model elsewhere cannot be asked at present. Weights are as they were: what was
+// asked can be asked again.
+var ErrUnavailable = errors.New("the model cannot be asked")
 
 // Engine runs one checkpoint. Methods are called from one goroutine at a time; each returns early with ctx's error.
 type Engine interface {

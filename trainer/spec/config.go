@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -72,16 +74,29 @@ type SamplingConfig struct {
 	MaxTokens   int     `yaml:"max_tokens" json:"max_tokens"`
 }
 
-// VerifierConfig is the judge. Its weights start as Model's (or those at Path) and follow the policy by EMA.
+// VerifierConfig is the judge. Its weights start as Model's (or those at Path) and follow the policy by EMA, unless it is
+// another model.
 type VerifierConfig struct {
-	Path     string         `yaml:"path" json:"path"`                   // other initial weights of the same architecture; empty means the policy's
-	Update   string         `yaml:"update" json:"update"`               // "ema" follows the policy, "fixed" never moves
+	Path     string         `yaml:"path" json:"path"`     // other weights; empty means the policy's. With update "ema" of the same architecture
+	Update   string         `yaml:"update" json:"update"` // who judges: "ema" follows the policy, "fixed" never moves, "endpoint" is asked over HTTP
+	Endpoint EndpointConfig `yaml:"endpoint,omitempty" json:"endpoint,omitzero"`
 	EMADecay float64        `yaml:"ema_decay" json:"ema_decay"`         // A.2: 0.999
 	EMABF16  bool           `yaml:"ema_bf16" json:"ema_bf16,omitempty"` // store the average in bfloat16 rather than float32, to show that it stalls
 	Gate     bool           `yaml:"gate" json:"gate"`                   // false takes every format-valid candidate as grounded and right: the ablation without a Verifier gate
 	Retries  int            `yaml:"retries" json:"retries"`             // A.3: 0 for ordinary calls
 	Thinking SamplingConfig `yaml:"thinking" json:"thinking"`           // screening and dispute (A.2: temperature 1.0, top-p 0.95, top-k 20)
 	Judging  SamplingConfig `yaml:"judging" json:"judging"`             // response evaluation (A.2: temperature 0.7, top-p 0.8, top-k 20)
+}
+
+// EndpointConfig is an OpenAI-compatible server with image input. The key stays in the environment.
+type EndpointConfig struct {
+	URL            string  `yaml:"url" json:"url"`                                             // base, such as http://127.0.0.1:8000/v1
+	Model          string  `yaml:"model" json:"model"`                                         // by the server's name for it
+	KeyEnv         string  `yaml:"key_env,omitempty" json:"key_env,omitempty"`                 // environment variable that holds the key, such as OPENAI_API_KEY; empty sends none
+	Concurrency    int     `yaml:"concurrency,omitempty" json:"concurrency,omitempty"`         // calls at once; 0 means 8
+	Timeout        float64 `yaml:"timeout,omitempty" json:"timeout,omitempty"`                 // of a whole call, seconds; 0 means 300
+	ConnectTimeout float64 `yaml:"connect_timeout,omitempty" json:"connect_timeout,omitempty"` // seconds; 0 means 10
+	Attempts       int     `yaml:"attempts,omitempty" json:"attempts,omitempty"`               // tries of a call, the first included; 0 means 10
 }
 
 // DisputeConfig is dispute resolution (section 2 and A.3).
@@ -173,7 +188,8 @@ func (c *Config) validateRoles(v *validator) {
 	v.atLeast("solver.samples", c.Solver.Samples, 1)
 	v.sampling("solver.sampling", c.Solver.Sampling)
 	v.oneOf("solver.thinking", c.Solver.Thinking, "required", "prefix")
-	v.oneOf("verifier.update", c.Verifier.Update, "ema", "fixed")
+	v.oneOf("verifier.update", c.Verifier.Update, "ema", "fixed", "endpoint")
+	c.validateEndpoint(v)
 	v.within("verifier.ema_decay", c.Verifier.EMADecay, 0, 1)
 	v.atLeast("verifier.retries", c.Verifier.Retries, 0)
 	v.sampling("verifier.thinking", c.Verifier.Thinking)
@@ -186,6 +202,42 @@ func (c *Config) validateRoles(v *validator) {
 		value float64
 	}{{"alpha_q", c.Reward.AlphaQ}, {"beta_q", c.Reward.BetaQ}, {"rho_f", c.Reward.RhoF}, {"w_c", c.Reward.WC}, {"w_r", c.Reward.WR}, {"w_f", c.Reward.WF}} {
 		v.within("reward."+w.field, w.value, 0, 10)
+	}
+}
+
+// keyName is what a variable with a key may be called: a run cannot be made to send other secrets of its machine.
+var keyName = regexp.MustCompile(`^[A-Z][A-Z0-9_]*_API_KEY$`)
+
+// validateEndpoint never repeats what may be a secret in the wrong place.
+func (c *Config) validateEndpoint(v *validator) {
+	e := c.Verifier.Endpoint
+	if c.Verifier.Update != "endpoint" {
+		if e.URL != "" {
+			v.fail("verifier.endpoint.url", "is given, but verifier.update is %q; set verifier.update to endpoint, or leave the address out", c.Verifier.Update)
+		}
+		return
+	}
+	if c.Verifier.Path != "" {
+		v.fail("verifier.path", "is given, but verifier.update is endpoint, which has weights of its own; leave it empty")
+	}
+	u, err := url.Parse(e.URL)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		v.fail("verifier.endpoint.url", "is no address; give one such as http://127.0.0.1:8000/v1")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		v.fail("verifier.endpoint.url", "has a user, a query or a fragment; give the bare address, and the key by verifier.endpoint.key_env")
+	}
+	v.notEmpty("verifier.endpoint.model", e.Model)
+	if e.KeyEnv != "" && !keyName.MatchString(e.KeyEnv) {
+		v.fail("verifier.endpoint.key_env", "is not the name of an environment variable that ends in _API_KEY; put the key into one, such as VERIFIER_API_KEY, and give its name")
+	}
+	if e.Concurrency < 0 || e.Concurrency > 1024 {
+		v.fail("verifier.endpoint.concurrency", "is %d; use 1 to 1024, or 0 for 8", e.Concurrency)
+	}
+	v.within("verifier.endpoint.timeout", e.Timeout, 0, 86400)
+	v.within("verifier.endpoint.connect_timeout", e.ConnectTimeout, 0, 3600)
+	if e.Attempts < 0 || e.Attempts > 1000 {
+		v.fail("verifier.endpoint.attempts", "is %d; use 1 to 1000, or 0 for 10", e.Attempts)
 	}
 }
 

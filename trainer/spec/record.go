@@ -198,8 +198,9 @@ type Judgement struct {
 
 // VerifierVersion says which weights judged.
 type VerifierVersion struct {
-	Update  string  `json:"update"`   // ema or fixed
-	EMAStep int     `json:"ema_step"` // averages taken so far
+	Update  string  `json:"update"`          // ema, fixed or endpoint
+	Model   string  `json:"model,omitempty"` // of an endpoint
+	EMAStep int     `json:"ema_step"`        // averages taken so far
 	Decay   float64 `json:"decay"`
 }
 

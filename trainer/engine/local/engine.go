@@ -32,6 +32,7 @@ type Options struct {
 	Model        spec.ModelConfig
 	Adapter      string // folder of a LoRA adapter in PEFT's format that the policy starts from; empty means none
 	Verifier     string // folder of other initial Verifier weights; empty means the policy's
+	NoVerifier   bool   // another model judges: the Verifier slot does not exist and holds no weights
 	VerifierBF16 bool   // keep the Verifier in bfloat16, in which a slow average stalls
 	Optimizer    spec.OptimizerConfig
 	Threads      int    // 0 means all cores
@@ -123,6 +124,9 @@ func Open(dir string, opts Options) (*Engine, error) {
 
 // prepareVerifier makes the second set of weights: a copy of what differs from the policy or will.
 func (e *Engine) prepareVerifier() error {
+	if e.opts.NoVerifier {
+		return nil
+	}
 	e.verifier = e.policy
 	if e.opts.Verifier != "" {
 		c, err := qwenvl.LoadConfig(filepath.Join(e.opts.Verifier, "config.json"))
@@ -152,6 +156,9 @@ func (e *Engine) prepareVerifier() error {
 // mergeVerifier brings the Verifier's weights in line with its delta. Also initial weights are rounded as after every
 // average, so that a resumed run judges with the same.
 func (e *Engine) mergeVerifier() error {
+	if e.opts.NoVerifier {
+		return nil
+	}
 	if err := policy.Merge(e.verifier.Flat, e.base.Flat, e.delta); err != nil || !e.opts.VerifierBF16 {
 		return err
 	}
@@ -234,6 +241,8 @@ func (e *Engine) readProcessor() (err error) {
 }
 
 var errReadOnly = errors.New("the engine was opened for reading: it has nothing to train, to average or to save")
+
+var errNoVerifier = errors.New("the engine was opened without a Verifier: another model judges")
 
 // prepareTraining allocates what is trained: adapters, or all weights but a frozen vision encoder. An initial adapter is
 // trained on, or merged into the weights where there is nothing to go on with.
@@ -329,6 +338,9 @@ func (e *Engine) weights(slot engine.Slot) (*qwenvl.Weights, error) {
 	case engine.Policy:
 		return e.policy, nil
 	case engine.Verifier:
+		if e.opts.NoVerifier {
+			return nil, errNoVerifier
+		}
 		return e.verifier, nil
 	}
 	return nil, fmt.Errorf("weight slot %q: the CPU engine has %q and %q", slot, engine.Policy, engine.Verifier)
@@ -341,6 +353,9 @@ func (e *Engine) Average(ctx context.Context, dst, src engine.Slot, decay float6
 	}
 	if e.base == nil {
 		return 0, errReadOnly
+	}
+	if e.opts.NoVerifier {
+		return 0, errNoVerifier
 	}
 	at := 0
 	policyWent := 0. // squared distance from the base

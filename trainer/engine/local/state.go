@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/trinity-lab/trinity/trainer/durable"
@@ -32,7 +33,10 @@ func (e *Engine) state() []safetensors.Tensor {
 	if e.adapters != nil {
 		trained = safetensors.Tensor{Name: "adapters", Data: e.adapters.Flat}
 	}
-	all := []safetensors.Tensor{trained, {Name: "verifier_delta", Data: e.delta}, {Name: "adam_m", Data: e.optimizer.M}, {Name: "adam_v", Data: e.optimizer.V}}
+	all := []safetensors.Tensor{trained, {Name: "adam_m", Data: e.optimizer.M}, {Name: "adam_v", Data: e.optimizer.V}}
+	if !e.opts.NoVerifier {
+		all = slices.Insert(all, 1, safetensors.Tensor{Name: "verifier_delta", Data: e.delta})
+	}
 	for i := range all {
 		all[i].DType, all[i].Shape = safetensors.F32, []int{len(all[i].Data)}
 	}

@@ -36,7 +36,7 @@ func (s *step) generate(ctx context.Context, phase string, slot engine.Slot, req
 	start := time.Now()
 	clock := s.progress(phase, total)
 	o := orderly{waiting: make([]*said, total), handle: func(c said) error {
-		s.tokens[phase] += len(c.Tokens)
+		s.tokens[phase] += c.Length()
 		return handle(c.Request, c.Sample, c)
 	}}
 	if err := clock(0); err != nil {

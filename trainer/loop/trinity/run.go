@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/trinity-lab/trinity/trainer/engine"
 	prompts "github.com/trinity-lab/trinity/trainer/prompt"
 	"github.com/trinity-lab/trinity/trainer/spec"
 )
@@ -25,7 +26,8 @@ type runner struct {
 }
 
 // Run trains from StartStep to the last step. It writes every record but the run's first; the last one, an end record, is
-// written unless the sink itself failed. Once ctx is cancelled, a step that has not reached its update is dropped, another is
+// written unless the sink itself failed. Where a Verifier elsewhere cannot be asked, the run stops with its committed steps
+// saved, and the error wraps engine.ErrUnavailable. Once ctx is cancelled, a step that has not reached its update is dropped, another is
 // finished; then the weights are checkpointed. Run returns ErrStopped after a stop, and nil once all steps are done.
 func Run(ctx context.Context, o Options) error {
 	if err := o.check(); err != nil {
@@ -65,11 +67,16 @@ func (r *runner) steps(ctx context.Context) (int, error) {
 // end writes how the run ended. A stopped run is saved where it stands, so that resuming loses no committed step.
 func (r *runner) end(ctx context.Context, next int, err error) error {
 	stopped := errors.Is(err, ErrStopped) || ctx.Err() != nil && (errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx)))
+	unavailable := errors.Is(err, engine.ErrUnavailable)
 	end := spec.End{Status: "completed"}
 	switch {
-	case stopped:
+	case stopped, unavailable:
 		end = spec.End{Status: "stopped", Reason: fmt.Sprintf("stopped before step %d", next)}
-		err = ErrStopped
+		if unavailable {
+			end.Reason += ": " + err.Error()
+		} else {
+			err = ErrStopped
+		}
 		if !r.dirty && next > 0 && r.saved != next {
 			if failed := r.checkpoint(context.WithoutCancel(ctx), next); failed != nil {
 				err = errors.Join(err, failed)

@@ -148,7 +148,7 @@ func (s *step) key(role string, e *episode, index, attempt int) engine.Key {
 
 // completion is the common part of a record.
 func completion(c said, problem error) spec.Completion {
-	out := spec.Completion{Text: c.Text, Tokens: len(c.Tokens), Truncated: c.Truncated, FormatOK: problem == nil}
+	out := spec.Completion{Text: c.Text, Tokens: c.Length(), Truncated: c.Truncated, FormatOK: problem == nil}
 	if problem != nil {
 		out.FormatError = problem.Error()
 	}

@@ -2,6 +2,7 @@ package trinity
 
 import (
 	"context"
+	"errors"
 
 	"github.com/trinity-lab/trinity/trainer/engine"
 	"github.com/trinity-lab/trinity/trainer/spec"
@@ -52,6 +53,9 @@ func (s *step) judgeOnce(ctx context.Context, judge spec.Judge, phase string, ca
 	return s.generate(ctx, phase, engine.Verifier, requests, func(i, _ int, reply said) error {
 		c := calls[i]
 		v, problem := parseVerdict(judge, reply.Text)
+		if reply.Refused != "" {
+			problem = errors.New(reply.Refused)
+		}
 		s.calls++
 		if problem != nil {
 			s.unparsed++
@@ -70,7 +74,10 @@ func (s *step) judgeOnce(ctx context.Context, judge spec.Judge, phase string, ca
 // verifierVersion says which weights judge in this step.
 func (s *step) verifierVersion() spec.VerifierVersion {
 	v := spec.VerifierVersion{Update: s.Config.Verifier.Update}
-	if v.Update == "ema" {
+	switch v.Update {
+	case "endpoint":
+		v.Model = s.Config.Verifier.Endpoint.Model
+	case "ema":
 		v.EMAStep, v.Decay = s.n, s.Config.Verifier.EMADecay
 	}
 	return v
