@@ -195,7 +195,7 @@ func rangeFunction(s *state, p *parameters) (any, error) {
 		bounds = append(bounds, n)
 	}
 	p.positional = nil
-	start, step := 0, 1
+	step := 1
 	switch len(bounds) {
 	case 1:
 		bounds = []int{0, bounds[0]}
@@ -208,9 +208,9 @@ func rangeFunction(s *state, p *parameters) (any, error) {
 	if step == 0 {
 		return nil, errors.New("the step is 0")
 	}
-	start = bounds[0]
+
 	out := []any{}
-	for i := start; step > 0 && i < bounds[1] || step < 0 && i > bounds[1]; i += step {
+	for i := bounds[0]; step > 0 && i < bounds[1] || step < 0 && i > bounds[1]; i += step {
 		if !s.spend(1) {
 			return nil, s.err
 		}
